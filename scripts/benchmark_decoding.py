@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures `generate` beside that of MarianMTModel of the same size.
 
-Every figure comes from a fresh process that translates once to warm up and once more against the clock; the
-contestants take turns, and ratios are medians over the rounds. `ours-reference` is our model under transformers' own
-loop. Unless a trained model is given, weights are random and both systems make 30 tokens of every sentence, as its
-end is no word, or exactly the references.
+Every figure comes from a fresh process that translates once to warm up and once more against the
+clock; the contestants take turns, and ratios are medians over the rounds. `ours-reference` is our
+model under transformers' own loop. Unless a trained model is given, weights are random and both
+systems make 30 tokens of every sentence, as its end is no word, or exactly the references.
 
-python scripts/benchmark_decoding.py --rounds 5
-python scripts/benchmark_decoding.py --workloads base-references --source newstest2014.en --reference newstest2014.de
-python scripts/benchmark_decoding.py --workloads trained --model runs/multi30k --source test.en
+python scripts/benchmark_decoding.py --rounds 5 python scripts/benchmark_decoding.py --workloads
+base-references --source newstest2014.en --reference newstest2014.de python
+scripts/benchmark_decoding.py --workloads trained --model runs/multi30k --source test.en
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from benchmark_training import (
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
 VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 32_000}
-NUM_STEPS, NO_WORD = 30, 10**6  # the latter as the end: a processor against it slows Marian's search
+# the latter as the end: a processor against it slows Marian's search
+NUM_STEPS, NO_WORD = 30, 10**6
 PAD, EOS = 0, 2
 
 
@@ -98,7 +99,8 @@ def synthetic_sentences(workload: Workload) -> list[list[int]]:
 
     vocabulary = VOCABULARY[workload.size]
     return [
-        [min(vocabulary - 1, int(8 * (vocabulary / 8) ** draw.random())) for _ in range(length())] + [EOS]
+        [min(vocabulary - 1, int(8 * (vocabulary / 8) ** draw.random())) for _ in range(length())]
+        + [EOS]
         for _ in range(workload.num_sentences)
     ]
 
@@ -108,7 +110,10 @@ def make_ours(task: Task, workload: Workload):
     import torch
     from transformers import AutoModelForSeq2SeqLM
 
-    from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+    from vaswani_transformer import (
+        VaswaniTransformerConfig,
+        VaswaniTransformerForConditionalGeneration,
+    )
 
     if task.model:
         return AutoModelForSeq2SeqLM.from_pretrained(task.model).eval()
@@ -118,16 +123,22 @@ def make_ours(task: Task, workload: Workload):
 
 
 def make_marian(ours):
-    """MarianMTModel with the weights, positions and epsilon of `ours`; its biases beyond those are zero."""
+    """MarianMTModel with the weights, positions and epsilon of `ours`; its biases beyond those are
+    zero.
+    """
     import torch
     from transformers import MarianMTModel
 
     config = marian_config(ours.config)
     config.forced_eos_token_id = None  # the end is as free as ours
     marian = MarianMTModel(config).eval()
-    weights = {name: torch.zeros_like(tensor) for name, tensor in marian.state_dict().items()} | ours.state_dict()
+    weights = {
+        name: torch.zeros_like(tensor) for name, tensor in marian.state_dict().items()
+    } | ours.state_dict()
     for stack in ("encoder", "decoder"):
-        weights[f"model.{stack}.embed_positions.weight"] = getattr(ours.model, stack).embed_positions.table
+        weights[f"model.{stack}.embed_positions.weight"] = getattr(
+            ours.model, stack
+        ).embed_positions.table
     marian.load_state_dict(weights)
     for module in marian.modules():
         if isinstance(module, torch.nn.LayerNorm):
@@ -136,12 +147,14 @@ def make_marian(ours):
 
 
 def forced(references: list[list[int]], num_beams: int):
-    """Processor that leaves each sentence its reference alone; rows of one sentence are neighbours."""
+    """Processor that leaves each sentence only its reference; a sentence's rows are neighbours."""
     import torch
     from transformers import LogitsProcessor, LogitsProcessorList
 
     longest = max(map(len, references))
-    rows = torch.tensor([row + [EOS] * (longest - len(row)) for row in references]).repeat_interleave(num_beams, 0)
+    rows = torch.tensor(
+        [row + [EOS] * (longest - len(row)) for row in references]
+    ).repeat_interleave(num_beams, 0)
 
     class Forced(LogitsProcessor):
         def __call__(self, input_ids, scores):
@@ -158,7 +171,9 @@ def read_ids(path: str, tokenizer, count: int) -> list[list[int]]:
     return tokenizer(lines[: count or None])["input_ids"]
 
 
-def make_batches(task: Task, workload: Workload) -> list[tuple[list[list[int]], list[list[int]] | None]]:
+def make_batches(
+    task: Task, workload: Workload
+) -> list[tuple[list[list[int]], list[list[int]] | None]]:
     """Batches of sources, with references where these are forced; longest first."""
     references = None
     if task.workload not in NEED_FILES:
@@ -166,17 +181,27 @@ def make_batches(task: Task, workload: Workload) -> list[tuple[list[list[int]], 
     elif workload.size is None:
         from transformers import AutoTokenizer
 
-        sources = read_ids(task.source, AutoTokenizer.from_pretrained(task.model), workload.num_sentences)
+        sources = read_ids(
+            task.source, AutoTokenizer.from_pretrained(task.model), workload.num_sentences
+        )
     else:
         from vaswani_transformer.data import train_tokenizer
 
         tokenizer = train_tokenizer([task.source, task.reference], vocab_size=8000)
-        sources, references = (read_ids(path, tokenizer, 256) for path in (task.source, task.reference))
+        sources, references = (
+            read_ids(path, tokenizer, 256) for path in (task.source, task.reference)
+        )
     order = range(len(sources))
     if len(sources) > workload.batch_size > 1:
         order = sorted(order, key=lambda index: -len(sources[index]))
-    chunks = [order[start : start + workload.batch_size] for start in range(0, len(order), workload.batch_size)]
-    return [([sources[i] for i in chunk], references and [references[i] for i in chunk]) for chunk in chunks]
+    chunks = [
+        order[start : start + workload.batch_size]
+        for start in range(0, len(order), workload.batch_size)
+    ]
+    return [
+        ([sources[i] for i in chunk], references and [references[i] for i in chunk])
+        for chunk in chunks
+    ]
 
 
 def translate(model, batches, options: dict) -> int:
@@ -186,14 +211,18 @@ def translate(model, batches, options: dict) -> int:
     count = 0
     for sources, references in batches:
         longest = max(map(len, sources))
-        ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in sources], device=model.device)
+        ids = torch.tensor(
+            [row + [PAD] * (longest - len(row)) for row in sources], device=model.device
+        )
         more = {}
         if references:
             more = {
                 "logits_processor": forced(references, options["num_beams"]),
                 "max_new_tokens": max(map(len, references)),
             }
-        out = model.generate(input_ids=ids, attention_mask=(ids != PAD).long(), do_sample=False, **options, **more)
+        out = model.generate(
+            input_ids=ids, attention_mask=(ids != PAD).long(), do_sample=False, **options, **more
+        )
         ends = (is_end := out[:, 1:] == options.get("eos_token_id", EOS)).cumsum(dim=1)
         count += int(((ends == 0) | ((ends == 1) & is_end)).sum())
     return count
@@ -224,7 +253,11 @@ def time_translation(task: Task) -> dict:
     elif task.workload not in NEED_FILES:
         options |= {"eos_token_id": NO_WORD, "max_new_tokens": NUM_STEPS}
     batches = make_batches(task, workload)
-    translate(model, [(sources[:1], references and references[:1]) for sources, references in batches[:1]], options)
+    translate(
+        model,
+        [(sources[:1], references and references[:1]) for sources, references in batches[:1]],
+        options,
+    )
     resident = start_weighing("cpu")
     translate(model, batches, options)
     peak = finish_weighing("cpu") - resident
@@ -242,19 +275,30 @@ def report(workload: str, contestants: list[str], rounds: list[dict[str, dict]])
     for name in contestants:
         ratios = sorted(turn[reference]["seconds"] / turn[name]["seconds"] for turn in rounds)
         seconds, peak, tokens = (
-            statistics.median(turn[name][key] for turn in rounds) for key in ("seconds", "peak_mib", "tokens")
+            statistics.median(turn[name][key] for turn in rounds)
+            for key in ("seconds", "peak_mib", "tokens")
         )
         spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
-        print(f"{workload:18}{name:16}{seconds:9.3f} s{tokens:10,.0f}{spread:>22}{peak:10,.0f} MiB", flush=True)
+        print(
+            f"{workload:18}{name:16}{seconds:9.3f} s{tokens:10,.0f}{spread:>22}{peak:10,.0f} MiB",
+            flush=True,
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__.partition("python scripts")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=__doc__.partition("python scripts")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, help="None: all that need no files")
     parser.add_argument(
-        "--contestants", nargs="+", choices=CONTESTANTS, default=["ours", "marian"], help="the last is the reference"
+        "--workloads", nargs="+", choices=WORKLOADS, help="None: all that need no files"
+    )
+    parser.add_argument(
+        "--contestants",
+        nargs="+",
+        choices=CONTESTANTS,
+        default=["ours", "marian"],
+        help="the last is the reference",
     )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch")
@@ -271,7 +315,10 @@ def main() -> None:
         parser.error("the workload `trained` needs --model and --source")
     if "base-references" in workloads and not (args.source and args.reference):
         parser.error("the workload `base-references` needs --source and --reference")
-    print(f"{'workload':18}{'':16}{'time':>11}{'tokens':>10}{'x ' + args.contestants[-1]:>22}{'peak':>14}")
+    print(
+        f"{'workload':18}{'':16}{'time':>11}{'tokens':>10}"
+        f"{'x ' + args.contestants[-1]:>22}{'peak':>14}"
+    )
     for workload in workloads:
         model = args.model if workload == "trained" else None
         common = (workload, args.threads, args.source, args.reference, model)

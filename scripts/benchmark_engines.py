@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the speed of the engines that translate with a trained model, on the same sentences.
 
-Every figure comes from a fresh process with the same number of threads. The process loads the model and translates one
-sentence; the wall time of both is the start-up. It then translates all sentences once to warm up, and once more to
-measure the time. Each translation may end where the model ends it. The contestants take turns. `x torch` is the speed
-relative to torch, the first contestant: the median over the rounds, with the lowest and the highest. `others` counts
-the translations that differ from those of the first contestant. `own search` is CTranslate2's search with its own
-score and stopping rule, as a reference; its translations differ.
+Every figure comes from a fresh process with the same number of threads. The process loads the model
+and translates one sentence; the wall time of both is the start-up. It then translates all sentences
+once to warm up, and once more to measure the time. Each translation may end where the model ends
+it. The contestants take turns. `x torch` is the speed relative to torch, the first contestant: the
+median over the rounds, with the lowest and the highest. `others` counts the translations that
+differ from those of the first contestant. `own search` is CTranslate2's search with its own score
+and stopping rule, as a reference; its translations differ.
 
 python scripts/benchmark_engines.py --model runs/quickstart --source test.en --rounds 10 --clock cpu
 """
@@ -59,7 +60,9 @@ def load_own_search(folder: str, num_beams: int) -> Translate:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     with tempfile.TemporaryDirectory() as temporary:
         exported = str(export_ctranslate2(folder, Path(temporary) / "export"))
-        engine = ctranslate2.Translator(exported, inter_threads=torch.get_num_threads(), intra_threads=1)
+        engine = ctranslate2.Translator(
+            exported, inter_threads=torch.get_num_threads(), intra_threads=1
+        )
 
     def translate(texts: list[str]) -> list[str]:
         tokens = [tokenizer.convert_ids_to_tokens(ids) for ids in tokenizer(texts)["input_ids"]]
@@ -78,7 +81,9 @@ def measure(contestant: str, args: argparse.Namespace) -> dict:
     from vaswani_transformer.cores import share_cores
 
     torch.set_num_threads(args.threads)
-    texts = [text for text in Path(args.source).read_text(encoding="utf-8").splitlines() if text.strip()]
+    texts = [
+        text for text in Path(args.source).read_text(encoding="utf-8").splitlines() if text.strip()
+    ]
     texts = texts[: args.num_sentences or None]
     options, clock = CONTESTANTS[contestant], CLOCKS[args.clock]
     with share_cores():
@@ -111,12 +116,16 @@ def run(contestant: str, args: argparse.Namespace) -> dict:
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]]) -> None:
-    """Print a line per contestant: median times, speed relative to the first, and number of other translations."""
+    """Print a line per contestant: median times, speed relative to the first, and number of other
+    translations.
+    """
     first = contestants[0]
     print(f"{'':18}{'start-up':>10}{'seconds':>10}{'x ' + first:>22}{'others':>8}")
     for name in contestants:
         ratios = sorted(turn[first]["seconds"] / turn[name]["seconds"] for turn in rounds)
-        start_up, seconds = (statistics.median(turn[name][key] for turn in rounds) for key in ("start_up", "seconds"))
+        start_up, seconds = (
+            statistics.median(turn[name][key] for turn in rounds) for key in ("start_up", "seconds")
+        )
         spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         pairs = zip(rounds[0][name]["translations"], rounds[0][first]["translations"], strict=True)
         others = sum(found != expected for found, expected in pairs)
@@ -125,16 +134,25 @@ def report(contestants: list[str], rounds: list[dict[str, dict]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__.partition("python scripts")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=__doc__.partition("python scripts")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--model", required=True, help="folder of a trained model")
     parser.add_argument("--source", required=True, help="text file with one sentence per line")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    parser.add_argument("--num-sentences", type=int, default=0, help="first sentences to translate; 0 for all")
-    parser.add_argument("--one-by-one", action="store_true", help="translate each sentence in a call of its own")
+    parser.add_argument(
+        "--num-sentences", type=int, default=0, help="first sentences to translate; 0 for all"
+    )
+    parser.add_argument(
+        "--one-by-one", action="store_true", help="translate each sentence in a call of its own"
+    )
     parser.add_argument("--num-beams", type=int, default=4, help="number of beams")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each engine")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="wall time or processor time")
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count(), help="threads of each engine"
+    )
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="wall time or processor time"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="number of processes per contestant")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()

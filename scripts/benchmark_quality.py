@@ -1,13 +1,15 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Validation BLEU against minutes of processor time: ours, MarianMTModel under Seq2SeqTrainer, and JoeyNMT.
+"""Validation BLEU against minutes of processor time: ours, MarianMTModel under Seq2SeqTrainer, and
+JoeyNMT.
 
-All three train on the same text with the same vocabulary, sizes, rates and tokens of an update, one after the other,
-each until it has used up its minutes; validations, greedy and scored by sacreBLEU, count as time. What differs is what
-each toolkit brings: model code, initialisation, batching (JoeyNMT's tokens include padding), loss. `--joeynmt`
-is the Python of an environment with it.
+All three train on the same text with the same vocabulary, sizes, rates and tokens of an update, one
+after the other, each until it has used up its minutes; validations, greedy and scored by sacreBLEU,
+count as time. What differs is what each toolkit brings: model code, initialisation, batching
+(JoeyNMT's tokens include padding), loss. `--joeynmt` is the Python of an environment with it.
 
-python scripts/benchmark_quality.py --texts train.en train.de val.en val.de --minutes 120 --output-dir runs/quality
+python scripts/benchmark_quality.py --texts train.en train.de val.en val.de --minutes 120
+--output-dir runs/quality
 """
 
 import argparse
@@ -24,10 +26,21 @@ from pathlib import Path
 import psutil
 import sacrebleu
 from benchmark_training import marian_config
-from transformers import DataCollatorForSeq2Seq, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
+from transformers import (
+    DataCollatorForSeq2Seq,
+    MarianMTModel,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+)
 
 from vaswani_transformer import VaswaniTransformerTokenizer
-from vaswani_transformer.data import TokenBatchSampler, load_corpus, read_lines, tokenize_corpus, train_tokenizer
+from vaswani_transformer.data import (
+    TokenBatchSampler,
+    load_corpus,
+    read_lines,
+    tokenize_corpus,
+    train_tokenizer,
+)
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.evaluation.metrics import make_compute_metrics
 from vaswani_transformer.training.recipes import get_recipe
@@ -93,24 +106,48 @@ training:
   overwrite: True
   print_valid_sents: []
 testing: {{beam_size: 1, eval_metrics: [bleu], batch_type: sentence, batch_size: 64, max_output_length: 128}}
-"""
+"""  # noqa: E501
 
 
 def chosen_recipe(args):
     tokens = {f"max_{side}_tokens_per_batch": args.tokens for side in ("source", "target")}
     names = ("train_source", "train_target", "validation_source", "validation_target")
-    values = {"tokenizer": str(args.output_dir / "tokenizer"), "max_steps": MANY, "eval_steps": args.eval_steps}
-    values |= {"save_steps": args.eval_steps, "generation_num_beams": 1, "early_stopping_patience": None}
-    recipe = get_recipe(args.recipe, **values, **tokens, **dict(zip(names, args.texts, strict=True)))
+    values = {
+        "tokenizer": str(args.output_dir / "tokenizer"),
+        "max_steps": MANY,
+        "eval_steps": args.eval_steps,
+    }
+    values |= {
+        "save_steps": args.eval_steps,
+        "generation_num_beams": 1,
+        "early_stopping_patience": None,
+    }
+    recipe = get_recipe(
+        args.recipe, **values, **tokens, **dict(zip(names, args.texts, strict=True))
+    )
     return dataclasses.replace(recipe, learning_rate=recipe.peak_learning_rate)
 
 
 def ours(args, recipe):
     original = get_recipe(args.recipe)
-    changed = {name: value for name, value in vars(recipe).items() if value != getattr(original, name)}
-    words = [str(word) for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", value)]
+    changed = {
+        name: value for name, value in vars(recipe).items() if value != getattr(original, name)
+    }
+    words = [
+        str(word)
+        for name, value in changed.items()
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
     folder = ["--output-dir", str(args.output_dir / "ours")]
-    command = [sys.executable, "-m", "vaswani_transformer.cli", "train", "--use-cpu", "--recipe", args.recipe]
+    command = [
+        sys.executable,
+        "-m",
+        "vaswani_transformer.cli",
+        "train",
+        "--use-cpu",
+        "--recipe",
+        args.recipe,
+    ]
     return [*command, *folder, *words]
 
 
@@ -119,11 +156,13 @@ def marian(args, recipe):
 
 
 def train_marian(args, recipe):
-    """`Seq2SeqTrainer` as its users have it: batches of as many sentences as ours have on average."""
+    """`Seq2SeqTrainer` as its users have it, with as many sentences a batch as ours on average."""
     tokenizer = VaswaniTransformerTokenizer.from_pretrained(recipe.tokenizer)
     corpora = (load_corpus(**recipe.data_arguments(split)) for split in ("train", "validation"))
     train, validation = (tokenize_corpus(corpus, tokenizer) for corpus in corpora)
-    batches = TokenBatchSampler(*pair_lengths(train), max_source_tokens=args.tokens, max_target_tokens=args.tokens)
+    batches = TokenBatchSampler(
+        *pair_lengths(train), max_source_tokens=args.tokens, max_target_tokens=args.tokens
+    )
     model = MarianMTModel(marian_config(recipe.model_config(len(tokenizer))))
     arguments = Seq2SeqTrainingArguments(
         output_dir=str(args.output_dir / "marian"),
@@ -158,7 +197,10 @@ def train_marian(args, recipe):
 
 def joeynmt(args, recipe):
     """Its command, on words that are our tokens, so that the vocabulary is the same."""
-    folder, tokenizer = args.output_dir / "pieces", VaswaniTransformerTokenizer.from_pretrained(recipe.tokenizer)
+    folder, tokenizer = (
+        args.output_dir / "pieces",
+        VaswaniTransformerTokenizer.from_pretrained(recipe.tokenizer),
+    )
     folder.mkdir(exist_ok=True)
     names = ("train.src", "train.trg", "val.src", "val.trg")
     for name, file in zip(names, args.texts, strict=True):
@@ -166,7 +208,11 @@ def joeynmt(args, recipe):
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     vocabulary = ["<unk>", *tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
     (folder / "vocab").write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8")
-    values = {"folder": args.output_dir.resolve(), "recipe": recipe, "sizes": recipe.model_config(len(tokenizer))}
+    values = {
+        "folder": args.output_dir.resolve(),
+        "recipe": recipe,
+        "sizes": recipe.model_config(len(tokenizer)),
+    }
     values["clip"] = recipe.max_grad_norm or "null"
     (folder / "config.yaml").write_text(JOEYNMT.format(**values), encoding="utf-8")
     return [args.joeynmt, "-m", "joeynmt", "train", str(folder / "config.yaml"), "--skip-test"]
@@ -176,7 +222,8 @@ def bleu_of_pieces(file, args):
     """sacreBLEU of what JoeyNMT wrote, after its words are joined."""
     tokenizer = VaswaniTransformerTokenizer.from_pretrained(args.output_dir / "tokenizer")
     texts = [
-        tokenizer.convert_tokens_to_string(line.split()) for line in file.read_text(encoding="utf-8").split("\n")[:-1]
+        tokenizer.convert_tokens_to_string(line.split())
+        for line in file.read_text(encoding="utf-8").split("\n")[:-1]
     ]
     return sacrebleu.corpus_bleu(texts, [list(read_lines(args.texts[3]))]).score
 
@@ -195,14 +242,24 @@ def minutes_of(process):
     total = 0.0
     for each in [process, *process.children(recursive=True)]:
         times = each.cpu_times()
-        total += times.user + times.system + (times.children_user + times.children_system if each is process else 0.0)
+        total += (
+            times.user
+            + times.system
+            + (times.children_user + times.children_system if each is process else 0.0)
+        )
     return total / 60
 
 
 def watch(name, command, args):
-    """Runs a contestant until its minutes are used up; returns its curve of (minutes, updates, BLEU)."""
+    """Runs a contestant until its minutes are used up; returns its curve of (minutes, updates,
+    BLEU).
+    """
     log, curve = args.output_dir / f"{name}.log", []
-    environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads), "TOKENIZERS_PARALLELISM": "false"}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(args.threads),
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     with log.open("w", encoding="utf-8") as file:
         process = psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
     while process.poll() is None:
@@ -213,7 +270,9 @@ def watch(name, command, args):
             break
         for updates, score in validations(name, log, args)[len(curve) :]:
             curve.append((round(minutes, 2), updates, round(score, 2)))
-            print(f"{name}: {updates:,} updates, {minutes:.1f} minutes, BLEU {score:.2f}", flush=True)
+            print(
+                f"{name}: {updates:,} updates, {minutes:.1f} minutes, BLEU {score:.2f}", flush=True
+            )
         if minutes > args.minutes:
             for each in [*process.children(recursive=True), process]:
                 each.kill()
@@ -223,8 +282,12 @@ def watch(name, command, args):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--texts", nargs=4, required=True, help="training source, target, validation source, target")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--texts", nargs=4, required=True, help="training source, target, validation source, target"
+    )
     parser.add_argument("--output-dir", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=120, help="processor minutes of each")
     parser.add_argument("--recipe", default="multi30k-tiny")
@@ -238,20 +301,26 @@ def main():
     args = parser.parse_args()
     args.output_dir.mkdir(parents=True, exist_ok=True)
     if not (args.output_dir / "tokenizer").exists():
-        train_tokenizer(args.texts[:2], vocab_size=args.vocab_size).save_pretrained(args.output_dir / "tokenizer")
+        train_tokenizer(args.texts[:2], vocab_size=args.vocab_size).save_pretrained(
+            args.output_dir / "tokenizer"
+        )
     recipe = chosen_recipe(args)
     if args.train_marian:
         train_marian(args, recipe)
         return
     results = args.output_dir / "quality.json"
     curves = json.loads(results.read_text()) if results.exists() else {}
-    for name in itertools.filterfalse(curves.__contains__, args.contestants):  # those of an earlier call are done
+    # those of an earlier call are done
+    for name in itertools.filterfalse(curves.__contains__, args.contestants):
         curves[name] = watch(name, globals()[name](args, recipe), args)
         results.write_text(json.dumps(curves))
     print("\n| | minutes to 30 BLEU | best BLEU | at the end | updates |\n|---|---|---|---|---|")
     for name, curve in curves.items():
         reached = next((str(minutes) for minutes, _, score in curve if score >= 30), "not reached")
-        print(f"| {name} | {reached} | {max(score for *_, score in curve)} | {curve[-1][2]} | {curve[-1][1]:,} |")
+        print(
+            f"| {name} | {reached} | {max(score for *_, score in curve)} | {curve[-1][2]} | "
+            f"{curve[-1][1]:,} |"
+        )
 
 
 if __name__ == "__main__":

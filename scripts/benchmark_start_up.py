@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures importing the package beside transformers alone, and loading a base model beside its MarianMTModel.
+"""Measures importing the package beside transformers alone, and loading a base model beside its
+MarianMTModel.
 
 Every figure comes from a fresh process; the two sides take turns.
 
@@ -21,7 +22,8 @@ Pair = tuple[list[float], list[float]]
 _CLOCKS = ("wall", "cpu")
 _IMPORTS = (
     "import vaswani_transformer",
-    "from transformers import PreTrainedModel, GenerationMixin, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline",
+    "from transformers import PreTrainedModel, GenerationMixin, AutoModelForSeq2SeqLM, "
+    "AutoTokenizer, pipeline",
 )
 _TIMED = """
 import time
@@ -48,12 +50,16 @@ MarianMTModel(MarianConfig(
 def run(program: str) -> list[float]:
     """The numbers in the last line that a fresh process prints: wall and processor seconds."""
     command = [sys.executable, "-c", program]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
     return [float(figure) for line in output.splitlines()[-1:] for figure in line.split()]
 
 
 def measure(statements: tuple[str, str], num_runs: int, set_up: str = "") -> dict[str, Pair]:
-    """Times our statement and that of transformers by each clock, in turn, after one turn that does not count."""
+    """Times our statement and that of transformers by each clock, in turn, after one turn that does
+    not count.
+    """
     programs = [set_up + _TIMED.format(statement=statement) for statement in statements]
     turns = [[run(program) for program in programs] for _ in range(num_runs + 1)][1:]
     return {
@@ -68,11 +74,16 @@ def measure_import(num_runs: int) -> dict[str, Pair]:
 
 
 def measure_loading(num_runs: int) -> dict[str, Pair]:
-    """Seconds of the first `from_pretrained` of a process: our base model, and MarianMTModel of the same size."""
+    """Seconds of the first `from_pretrained` of a process: our base model, and MarianMTModel of the
+    same size.
+    """
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = str(Path(folder) / "ours"), str(Path(folder) / "theirs")
         run(_SAVE.format(ours=ours, theirs=theirs))
-        loads = f"AutoModelForSeq2SeqLM.from_pretrained({ours!r})", f"MarianMTModel.from_pretrained({theirs!r})"
+        loads = (
+            f"AutoModelForSeq2SeqLM.from_pretrained({ours!r})",
+            f"MarianMTModel.from_pretrained({theirs!r})",
+        )
         return measure(loads, num_runs, _LOADING)
 
 
@@ -80,7 +91,9 @@ def report(title: str, figures: dict[str, Pair]) -> None:
     """Prints minimum and median of both sides, and the median of the ratios turn by turn."""
     for clock, (ours, theirs) in figures.items():
         ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-        seconds = "   ".join(f"{min(side):6.3f} {statistics.median(side):6.3f}" for side in (ours, theirs))
+        seconds = "   ".join(
+            f"{min(side):6.3f} {statistics.median(side):6.3f}" for side in (ours, theirs)
+        )
         print(f"{title:18}{clock:6}{seconds}   {ratio:.3f}", flush=True)
 
 

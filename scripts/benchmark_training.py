@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures training beside MarianMTModel of the same size under `Seq2SeqTrainer`.
 
-Every figure comes from a fresh process that trains a few updates on synthetic pairs; the contestants take turns, and
-ratios are medians over the rounds. `marian` gets our batches, `marian-default` those of `Seq2SeqTrainer`: as many
-sentences of any length. All use Adam with one fused kernel, dropout and label smoothing 0.1.
+Every figure comes from a fresh process that trains a few updates on synthetic pairs; the
+contestants take turns, and ratios are medians over the rounds. `marian` gets our batches,
+`marian-default` those of `Seq2SeqTrainer`: as many sentences of any length. All use Adam with one
+fused kernel, dropout and label smoothing 0.1.
 
 python scripts/benchmark_training.py --size base --rounds 5
 python scripts/benchmark_training.py --size big --device cuda --bf16 --profile
@@ -30,16 +31,41 @@ from pathlib import Path
 
 CONTESTANTS = ("ours", "marian", "marian-default")
 SIZES = {
-    "quickstart": {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2},
-    "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4},
-    "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6},
-    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6},
+    "quickstart": {
+        "d_model": 128,
+        "d_ff": 512,
+        "num_heads": 4,
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+    },
+    "tiny": {
+        "d_model": 128,
+        "d_ff": 256,
+        "num_heads": 4,
+        "num_encoder_layers": 4,
+        "num_decoder_layers": 4,
+    },
+    "base": {
+        "d_model": 512,
+        "d_ff": 2048,
+        "num_heads": 8,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 6,
+    },
+    "big": {
+        "d_model": 1024,
+        "d_ff": 4096,
+        "num_heads": 16,
+        "num_encoder_layers": 6,
+        "num_decoder_layers": 6,
+    },
 }
 VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 37_000, "big": 37_000}
 TOKENS = {"cpu": 4096, "cuda": 25_000}  # target tokens of an update; the latter is the paper's
 UPDATES_BEFORE, NUM_BATCHES = 3, 60
 SMOOTHING = DROPOUT = 0.1
-# Kinds of a CPU's operators and of a GPU's kernels, by parts of their names in small letters; the first that fits.
+# Kinds of a CPU's operators and of a GPU's kernels, by parts of their names in small letters; the
+# first that fits.
 _KINDS = {
     "compiled": ("triton_",),
     "attention": ("attention", "flash", "fmha", "sdpa"),
@@ -84,14 +110,18 @@ class Task:
 
 @functools.cache
 def synthetic_pairs(size: str, tokens: int):
-    """Pairs for `NUM_BATCHES` updates: log-normal lengths around 27 tokens, the target's close to the source's."""
+    """Pairs for `NUM_BATCHES` updates: log-normal lengths around 27 tokens, the target's close to
+    the source's.
+    """
     import datasets
     import numpy as np
 
     rng = np.random.default_rng(0)
     num_pairs = NUM_BATCHES * tokens // 30
     sources = np.clip(np.rint(26 * np.exp(rng.normal(0, 0.5, num_pairs))), 4, 120).astype(int)
-    targets = np.clip(np.rint(1.05 * sources * np.exp(rng.normal(0, 0.12, num_pairs))), 4, 120).astype(int)
+    targets = np.clip(
+        np.rint(1.05 * sources * np.exp(rng.normal(0, 0.12, num_pairs))), 4, 120
+    ).astype(int)
 
     def sentence(length: int) -> list[int]:  # word frequencies fall as in texts
         words = np.exp(rng.uniform(math.log(8), math.log(VOCABULARY[size] - 1), length)).astype(int)
@@ -115,9 +145,15 @@ def our_trainer(task: Task, data, tokenizer, options: dict):
         VaswaniTransformerTrainingArguments,
     )
 
-    config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size])
-    limits = {"max_source_tokens_per_batch": task.tokens, "max_target_tokens_per_batch": task.tokens}
-    limits["max_padded_tokens_per_device"] = 2**31  # an update is one micro-batch, as the other contestants'
+    config = VaswaniTransformerConfig(
+        vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size]
+    )
+    limits = {
+        "max_source_tokens_per_batch": task.tokens,
+        "max_target_tokens_per_batch": task.tokens,
+    }
+    # an update is one micro-batch, as the other contestants'
+    limits["max_padded_tokens_per_device"] = 2**31
     return VaswaniTransformerTrainer(
         model=VaswaniTransformerForConditionalGeneration(config),
         args=VaswaniTransformerTrainingArguments(**options, **limits, num_averaged_snapshots=0),
@@ -130,7 +166,9 @@ def marian_config(sizes):
     """The configuration of a Marian of the sizes of one of our models."""
     from transformers import MarianConfig
 
-    stacks = {f"{side}_layers": getattr(sizes, f"num_{side}_layers") for side in ("encoder", "decoder")}
+    stacks = {
+        f"{side}_layers": getattr(sizes, f"num_{side}_layers") for side in ("encoder", "decoder")
+    }
     stacks |= {f"{side}_attention_heads": sizes.num_heads for side in ("encoder", "decoder")}
     stacks |= {f"{side}_ffn_dim": sizes.d_ff for side in ("encoder", "decoder")}
     return MarianConfig(
@@ -154,29 +192,51 @@ def marian_config(sizes):
 def marian_trainer(task: Task, data, tokenizer, options: dict):
     """`Seq2SeqTrainer` with MarianMTModel, on our batches or on its own."""
     from torch.utils.data import DataLoader
-    from transformers import DataCollatorForSeq2Seq, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
+    from transformers import (
+        DataCollatorForSeq2Seq,
+        MarianMTModel,
+        Seq2SeqTrainer,
+        Seq2SeqTrainingArguments,
+    )
 
     from vaswani_transformer import VaswaniTransformerConfig
     from vaswani_transformer.data import TokenBatchSampler
 
     limits = {"max_source_tokens": task.tokens, "max_target_tokens": task.tokens}
-    sampler = TokenBatchSampler(data["source_length"], data["target_length"], **limits, seed=options["seed"])
+    sampler = TokenBatchSampler(
+        data["source_length"], data["target_length"], **limits, seed=options["seed"]
+    )
 
     class OurBatches(Seq2SeqTrainer):
         def get_train_dataloader(self):
             rows = self._remove_unused_columns(self.train_dataset)
             workers = {"num_workers": options.get("dataloader_num_workers", 0), "pin_memory": True}
-            loader = DataLoader(rows, batch_sampler=sampler, collate_fn=self.data_collator, **workers)
+            loader = DataLoader(
+                rows, batch_sampler=sampler, collate_fn=self.data_collator, **workers
+            )
             return self.accelerator.prepare(loader)
 
-    sizes = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size])
+    sizes = VaswaniTransformerConfig(
+        vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size]
+    )
     model = MarianMTModel(marian_config(sizes))
     rows_per_batch = round(len(data) / sampler.num_effective_batches)
-    theirs = {"label_smoothing_factor": SMOOTHING, "adam_beta2": 0.98, "adam_epsilon": 1e-9, "max_grad_norm": 0.0}
+    theirs = {
+        "label_smoothing_factor": SMOOTHING,
+        "adam_beta2": 0.98,
+        "adam_epsilon": 1e-9,
+        "max_grad_norm": 0.0,
+    }
     args = Seq2SeqTrainingArguments(**options, **theirs, per_device_train_batch_size=rows_per_batch)
     kind = OurBatches if task.contestant == "marian" else Seq2SeqTrainer
     collator = DataCollatorForSeq2Seq(tokenizer, model=model)
-    return kind(model=model, args=args, train_dataset=data, data_collator=collator, processing_class=tokenizer)
+    return kind(
+        model=model,
+        args=args,
+        train_dataset=data,
+        data_collator=collator,
+        processing_class=tokenizer,
+    )
 
 
 def make_tokenizer():
@@ -220,7 +280,8 @@ def make_meter(task: Task):
         def count(self, step, batches):
             if task.before <= step < task.before + task.updates:
                 for batch in batches:
-                    self.tokens[0] = self.tokens[0] + batch["attention_mask"].sum()  # read later: int() would wait
+                    # read later: int() would wait
+                    self.tokens[0] = self.tokens[0] + batch["attention_mask"].sum()
                     self.tokens[1] = self.tokens[1] + (batch["labels"] != -100).sum()
 
         @staticmethod
@@ -233,7 +294,10 @@ def make_meter(task: Task):
 
 
 def resident_mib(name: str) -> float:
-    """A figure of /proc/self/status: VmRSS, resident now, or VmHWM, at most since the last reset."""
+    """A figure of /proc/self/status:
+
+    VmRSS, resident now, or VmHWM, at most since the last reset.
+    """
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
 
@@ -279,7 +343,9 @@ def make_trainer(task: Task, folder: str, **options):
         "seed": 0,
     }
     make = our_trainer if task.contestant == "ours" else marian_trainer
-    return make(task, synthetic_pairs(task.size, task.tokens), make_tokenizer(), {**defaults, **options})
+    return make(
+        task, synthetic_pairs(task.size, task.tokens), make_tokenizer(), {**defaults, **options}
+    )
 
 
 def as_the_command(contestant: str):
@@ -324,7 +390,9 @@ def figures(task: Task, meter) -> dict:
         memory["allocated_gib"] = torch.cuda.max_memory_allocated() / 2**30
         memory["reserved_gib"] = torch.cuda.max_memory_reserved() / 2**30
     flops = training_flops(config, *meter.tokens)
-    rate = measure_matrix_rate(torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32)
+    rate = measure_matrix_rate(
+        torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32
+    )
     return {
         "tokens_per_second": sum(meter.tokens) / meter.seconds,
         "target_tokens_per_second": meter.tokens[1] / meter.seconds,
@@ -349,7 +417,8 @@ def kind_of(name: str) -> str:
 def operations_of(profiler, device: str) -> list[dict]:
     """Operators of the profiled update on a CPU, or kernels on a GPU, longest first.
 
-    The profiler adds a kernel's time to its operator and to the user's annotation around it, which are left out here.
+    The profiler adds a kernel's time to its operator and to the user's annotation around it, which
+    are left out here.
     """
     from torch.autograd import DeviceType
 
@@ -361,7 +430,14 @@ def operations_of(profiler, device: str) -> list[dict]:
             microseconds = event.self_device_time_total
         else:
             continue
-        rows.append({"kind": kind_of(event.key), "name": event.key, "calls": event.count, "ms": microseconds / 1000})
+        rows.append(
+            {
+                "kind": kind_of(event.key),
+                "name": event.key,
+                "calls": event.count,
+                "ms": microseconds / 1000,
+            }
+        )
     return sorted(rows, key=lambda row: -row["ms"])
 
 
@@ -395,11 +471,17 @@ def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) ->
     """Prints medians of every contestant, and of the ratios to the last one of each round."""
     reference = "marian" if "marian" in contestants else contestants[-1]
     speed = "tokens_per_second" if clock == "wall" else "tokens_per_cpu_second"
-    print(f"{'':16}{'tokens/s':>10}  {'x ' + reference:>20}{'activations MiB':>18}{'of peak FLOP/s':>16}{'loss':>8}")
+    print(
+        f"{'':16}{'tokens/s':>10}  "
+        f"{'x ' + reference:>20}{'activations MiB':>18}{'of peak FLOP/s':>16}{'loss':>8}"
+    )
     for name in contestants:
         own = [turn[name] for turn in rounds]
         ratios = sorted(turn[name][speed] / turn[reference][speed] for turn in rounds)
-        middle = {key: statistics.median(one[key] for one in own) for key in (speed, "activation_mib", "utilization")}
+        middle = {
+            key: statistics.median(one[key] for one in own)
+            for key in (speed, "activation_mib", "utilization")
+        }
         spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         print(
             f"{name:16}{middle[speed]:10,.0f}  {spread:>20}{middle['activation_mib']:18,.0f}"
@@ -409,21 +491,35 @@ def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) ->
         times = time_by_kind(rounds[-1][name]["operations"])
         if times:
             total = sum(times.values())
-            print(f"{name}'s time: " + ", ".join(f"{kind} {time / total:.1%}" for kind, time in times.items()))
+            print(
+                f"{name}'s time: "
+                + ", ".join(f"{kind} {time / total:.1%}" for kind, time in times.items())
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__.partition("python scripts")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=__doc__.partition("python scripts")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help="who runs")
+    parser.add_argument(
+        "--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help="who runs"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
     parser.add_argument("--updates", type=int, default=5, help="updates timed in each turn")
-    parser.add_argument("--tokens", type=int, help="source and target tokens of an update, each; None: 4,096 on CPUs")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch on a CPU")
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor seconds")
+    parser.add_argument(
+        "--tokens",
+        type=int,
+        help="source and target tokens of an update, each; None: 4,096 on CPUs",
+    )
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count(), help="threads of torch on a CPU"
+    )
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor seconds"
+    )
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--compile", action="store_true", help="compile the models")
     parser.add_argument("--profile", action="store_true", help="list where the time goes")
@@ -433,7 +529,16 @@ def main() -> None:
         print(json.dumps(measure(Task(**json.loads(args.task)))))
         return
     tokens = args.tokens or TOKENS[args.device]
-    common = (args.size, args.device, tokens, args.updates, args.threads, args.bf16, args.compile, args.profile)
+    common = (
+        args.size,
+        args.device,
+        tokens,
+        args.updates,
+        args.threads,
+        args.bf16,
+        args.compile,
+        args.profile,
+    )
     tasks = {name: Task(name, *common) for name in args.contestants}
     report(args.contestants, run_rounds(tasks, args.rounds), args.clock)
 

@@ -1,10 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures this package on one GPU, in order of worth, and writes gpu_report.md and gpu_report.json after every row.
+"""Measures this package on one GPU, in order of worth, and writes gpu_report.md and gpu_report.json
+after every row.
 
-A row or section that fails leaves its error there and the next one begins; what the time did not reach is listed. On a
-CPU it runs at toy sizes, which show that it works and nothing about speed. Correctness compares with what a CPU
-computed of a trained model. Make both on any machine, and carry the folder `small`:
+A row or section that fails leaves its error there and the next one begins; what the time did not
+reach is listed. On a CPU it runs at toy sizes, which show that it works and nothing about speed.
+Correctness compares with what a CPU computed of a trained model. Make both on any machine, and
+carry the folder `small`:
 
 vaswani-transformer train --recipe quickstart --minutes 1 --output-dir runs/small
 python scripts/gpu_report.py --prepare small --model runs/small
@@ -14,12 +16,15 @@ Then, on the GPU:
 python scripts/gpu_report.py --minutes 9 --output report --model small
 python scripts/gpu_report.py --only machine decoding cudnn
 
-The package need not be installed. Where transformers is older than pyproject.toml allows and there is no network,
-carry wheels: 15 MB for Python 3.12, beside an image with torch 2.11, tokenizers, accelerate, pyarrow and pandas.
+The package need not be installed. Where transformers is older than pyproject.toml allows and there
+is no network, carry wheels: 15 MB for Python 3.12, beside an image with torch 2.11, tokenizers,
+accelerate, pyarrow and pandas.
 
-pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 -d wheels \
+pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 -d
+wheels \
     transformers datasets dill multiprocess xxhash
-pip install --no-index --no-deps --target site wheels/*.whl && PYTHONPATH=site python scripts/gpu_report.py
+pip install --no-index --no-deps --target site wheels/*.whl && PYTHONPATH=site python
+scripts/gpu_report.py
 """
 
 import argparse
@@ -51,20 +56,45 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
 
 import torch  # noqa: E402
 
-torch.backends.cuda.enable_cudnn_sdp(False)  # which makes a plan of its own for each shape, for Marian, too
+# which makes a plan of its own for each shape, for Marian, too
+torch.backends.cuda.enable_cudnn_sdp(False)
 IS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if IS_GPU else "cpu"
 NAME = torch.cuda.get_device_name() if IS_GPU else f"CPU, {torch.get_num_threads()} thread(s)"
-PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "triton", "flash_attn", "ctranslate2")
-# Dense products in bf16 (of V100 and T4 fp16) by the makers' data sheets, in TFLOP/s, by a part of the name.
-DATA_SHEETS = {"H200": 989, "H100 80GB HBM3": 989, "H100 PCIe": 756, "A100": 312, "L4": 121, "V100": 125, "T4": 65}
+PACKAGES = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "accelerate",
+    "datasets",
+    "triton",
+    "flash_attn",
+    "ctranslate2",
+)
+# Dense products in bf16 (of V100 and T4 fp16) by the makers' data sheets, in TFLOP/s, by a part of
+# the name.
+DATA_SHEETS = {
+    "H200": 989,
+    "H100 80GB HBM3": 989,
+    "H100 PCIe": 756,
+    "A100": 312,
+    "L4": 121,
+    "V100": 125,
+    "T4": 65,
+}
 DATA_SHEET = next((rate for part, rate in DATA_SHEETS.items() if part in NAME), None)
-PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+PRECISIONS = {
+    "fp32": torch.float32,
+    "tf32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
 COMPARED = 64  # test sentences of correctness
 DECODED_SIZE, DECODED, TURNS = ("base", (1, 32, 128, 512), 2) if IS_GPU else ("tiny", (1, 3), 1)
 MANY_WORKERS = 4 if IS_GPU else 1
 LONGEST_KERNELS = 12  # which a training section lists
-UPDATES, SAVE_STEPS, KILL_AT = (30, 10, 17) if IS_GPU else (5, 2, 3)  # of the runs that resume compares
+# of the runs that resume compares
+UPDATES, SAVE_STEPS, KILL_AT = (30, 10, 17) if IS_GPU else (5, 2, 3)
 NO_GPU = "needs a GPU"
 
 
@@ -76,11 +106,22 @@ class TimeOverError(BaseException):
 
 
 def machine():
-    """Versions, and rates of square products of random matrices by the model's linear layer, in TFLOP/s."""
-    versions = {each: importlib.metadata.version(each) for each in PACKAGES if importlib.util.find_spec(each)}
+    """Versions, and rates of square products of random matrices by the model's linear layer, in
+    TFLOP/s.
+    """
+    versions = {
+        each: importlib.metadata.version(each)
+        for each in PACKAGES
+        if importlib.util.find_spec(each)
+    }
     yield {"Python": platform.python_version(), "cuDNN": torch.backends.cudnn.version(), **versions}
     memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if IS_GPU else NO_GPU
-    yield {"device": NAME, "GiB": memory, "CUDA": torch.version.cuda or NO_GPU, "cores": os.cpu_count()}
+    yield {
+        "device": NAME,
+        "GiB": memory,
+        "CUDA": torch.version.cuda or NO_GPU,
+        "cores": os.cpu_count(),
+    }
     from vaswani_transformer.analysis.cost import measure_matrix_rate
     from vaswani_transformer.version import __version__
 
@@ -97,19 +138,26 @@ def machine():
 def correctness(model_folder, is_flex=False):
     """The model of --model against what a CPU computed of it in fp32 when --prepare was given.
 
-    Logits: largest difference, over real target tokens. Loss and gradients: relative differences of the smoothed loss,
-    in autocast for bf16 and fp16, and of all gradients as one vector. Greedy and beam: share of test sentences whose
-    translation, by weights in that precision, greedy and by beam 4, has the same tokens.
+    Logits: largest difference, over real target tokens. Loss and gradients: relative differences of
+    the smoothed loss, in autocast for bf16 and fp16, and of all gradients as one vector. Greedy and
+    beam: share of test sentences whose translation, by weights in that precision, greedy and by
+    beam 4, has the same tokens.
     """
     from transformers.utils import is_flash_attn_2_available
     from transformers.utils.import_utils import is_torch_flex_attn_available
 
     model, batch, expected = load_expected(model_folder)
-    yield {"expected by": expected["code"], "torch": expected["torch"], "smoothed loss": expected["loss"]}
+    yield {
+        "expected by": expected["code"],
+        "torch": expected["torch"],
+        "smoothed loss": expected["loss"],
+    }
     kinds = ["sdpa", "eager"] + ["flash_attention_2"] * is_flash_attn_2_available()
     for kind in ["flex_attention"] * is_torch_flex_attn_available() if is_flex else kinds:
         for precision, dtype in PRECISIONS.items():
-            if ("flash" in kind and dtype == torch.float32) or (not IS_GPU and precision not in ("fp32", "bf16")):
+            if ("flash" in kind and dtype == torch.float32) or (
+                not IS_GPU and precision not in ("fp32", "bf16")
+            ):
                 continue
             use_tf32(precision == "tf32")
             row = {"attention": kind, "precision": precision}
@@ -126,9 +174,11 @@ def flex_attention(model_folder):
 
 
 def synchronisations():
-    """Counts the waits of the host for the GPU, by torch.cuda.set_sync_debug_mode, and the lines of most of them.
+    """Counts the waits of the host for the GPU, by torch.cuda.set_sync_debug_mode, and the lines of
+    most of them.
 
-    Of an update: 16 less 6, of base in bf16 without logging. Of a decoding step: 40 tokens less 20, of 32 sentences.
+    Of an update: 16 less 6, of base in bf16 without logging. Of a decoding step: 40 tokens less 20,
+    of 32 sentences.
     """
     import benchmark_decoding
     import benchmark_training as benchmark
@@ -136,7 +186,9 @@ def synchronisations():
     def waits_of_update():
         task = benchmark.Task("ours", "base", DEVICE, 25_000, 16, 1, True, False)
         with tempfile.TemporaryDirectory() as folder:
-            trainers = {steps: benchmark.make_trainer(task, folder, max_steps=steps) for steps in (6, 16)}
+            trainers = {
+                steps: benchmark.make_trainer(task, folder, max_steps=steps) for steps in (6, 16)
+            }
             return waits_of(lambda steps: trainers[steps].train(), 6, 16)
 
     def waits_of_step(num_beams):
@@ -145,7 +197,11 @@ def synchronisations():
         sentences = benchmark_decoding.synthetic_sentences(workload)
 
         def decode(steps):
-            options = {"num_beams": num_beams, "eos_token_id": benchmark_decoding.NO_WORD, "max_new_tokens": steps}
+            options = {
+                "num_beams": num_beams,
+                "eos_token_id": benchmark_decoding.NO_WORD,
+                "max_new_tokens": steps,
+            }
             translate([(sentences, None)], options)
 
         decode(20)
@@ -157,14 +213,16 @@ def synchronisations():
 
 
 def training_base():
-    """Updates of up to 25,000 real tokens a side, of made-up pairs; contestants take turns in this process.
+    """Updates of up to 25,000 real tokens a side, of made-up pairs; contestants take turns in this
+    process.
 
-    Target tokens/s: real ones over the wall time of 20 updates, after 5 (compiled: 20). Workers: processes that read
-    ahead. % of peak: operations of all real tokens (`analysis.cost.training_flops`) over what square bf16 products
-    reach then, or over the data sheet. MiB: most that the second update allocates beyond weights and Adam. GiB: most
-    that an update allocates, and that torch reserves for it. Marian: MarianMTModel under Seq2SeqTrainer, with our
-    batches. Then kernels (on a CPU: operators) of an update: all, by kind, the longest. % busy: time of all of them
-    over the last ms an update.
+    Target tokens/s: real ones over the wall time of 20 updates, after 5 (compiled: 20). Workers:
+    processes that read ahead. % of peak: operations of all real tokens
+    (`analysis.cost.training_flops`) over what square bf16 products reach then, or over the data
+    sheet. MiB: most that the second update allocates beyond weights and Adam. GiB: most that an
+    update allocates, and that torch reserves for it. Marian: MarianMTModel under Seq2SeqTrainer,
+    with our batches. Then kernels (on a CPU: operators) of an update: all, by kind, the longest. %
+    busy: time of all of them over the last ms an update.
     """
     yield from measure_training("base", compared_workers=0)
 
@@ -180,10 +238,11 @@ def training_compiled():
 
 
 def decoding():
-    """Beam 4, random weights, 30 tokens of every sentence, one batch; tokens/s: of the best hypotheses, by `generate`.
+    """Beam 4, random weights, 30 tokens of every sentence, one batch; tokens/s: of the best
+    hypotheses, by `generate`.
 
-    After a first call the contestants take turns; bf16 on a GPU. Captured: whether our steps were replayed as a CUDA
-    graph. CTranslate2, if installed: the same weights in fp16.
+    After a first call the contestants take turns; bf16 on a GPU. Captured: whether our steps were
+    replayed as a CUDA graph. CTranslate2, if installed: the same weights in fp16.
     """
     import benchmark_decoding as benchmark
 
@@ -193,7 +252,11 @@ def decoding():
         if name not in engines:
             engines[name] = translator_of(name, workload)
         batches = [(benchmark.synthetic_sentences(workload), None)]
-        options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": benchmark.NUM_STEPS}
+        options = {
+            "num_beams": 4,
+            "eos_token_id": benchmark.NO_WORD,
+            "max_new_tokens": benchmark.NUM_STEPS,
+        }
         if turn == 0:
             engines[name](batches, options)
         started = time.perf_counter()
@@ -208,24 +271,34 @@ def decoding():
         empty_caches()
         for turn in range(TURNS):
             for name in names:
-                yield attempt({"sentences": count, "by": name, "turn": turn}, measure, name, workload, turn)
+                yield attempt(
+                    {"sentences": count, "by": name, "turn": turn}, measure, name, workload, turn
+                )
 
 
 def cudnn():
-    """Seconds of one `generate`, 4 tokens of 32 sentences of a length that is new, with cuDNN's attention off and on.
+    """Seconds of one `generate`, 4 tokens of 32 sentences of a length that is new, with cuDNN's
+    attention off and on.
 
-    cuDNN makes a plan for each new shape. Our own `generate` should take as long either way. First: loads kernels.
+    cuDNN makes a plan for each new shape. Our own `generate` should take as long either way. First:
+    loads kernels.
     """
     import benchmark_decoding as benchmark
 
     def measure(name):
         translate = translator_of(name, benchmark.Workload(DECODED_SIZE, 4, 32, 32))
         seconds = {}
-        for key, is_on, lengths in (("first, s", False, [19]), ("off, s", False, [20, 21]), ("on, s", True, [30, 31])):
+        for key, is_on, lengths in (
+            ("first, s", False, [19]),
+            ("off, s", False, [20, 21]),
+            ("on, s", True, [30, 31]),
+        ):
             torch.backends.cuda.enable_cudnn_sdp(is_on)
             started = time.perf_counter()
             for length in lengths:
-                sentences = benchmark.synthetic_sentences(benchmark.Workload(DECODED_SIZE, 4, 32, 32, length))
+                sentences = benchmark.synthetic_sentences(
+                    benchmark.Workload(DECODED_SIZE, 4, 32, 32, length)
+                )
                 options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": 4}
                 translate([(sentences, None)], options)
             seconds[key] = (time.perf_counter() - started) / len(lengths)
@@ -237,19 +310,38 @@ def cudnn():
 
 
 def resume():
-    """A run that kills itself with SIGKILL behind its checkpoint and is resumed, whole ones, and one with NCCL.
+    """A run that kills itself with SIGKILL behind its checkpoint and is resumed, whole ones, and
+    one with NCCL.
 
-    The hash is that of all weights after the last update; two whole runs show what the device itself repeats.
+    The hash is that of all weights after the last update; two whole runs show what the device
+    itself repeats.
     """
     torchrun = ("-m", "torch.distributed.run", "--nproc_per_node", "1")
-    runs = [("whole", "whole", 0, ()), ("killed", "killed", KILL_AT, ()), ("resumed", "killed", 0, ())]
-    runs += [("whole again", "again", 0, ())] + [("one process under torchrun", "nccl", 0, torchrun)] * IS_GPU
+    runs = [
+        ("whole", "whole", 0, ()),
+        ("killed", "killed", KILL_AT, ()),
+        ("resumed", "killed", 0, ()),
+    ]
+    runs += [("whole again", "again", 0, ())] + [
+        ("one process under torchrun", "nccl", 0, torchrun)
+    ] * IS_GPU
     with tempfile.TemporaryDirectory() as folder:
         for run, place, kill_at, launcher in runs:
-            yield attempt({"run": run}, run_job, {"folder": f"{folder}/{place}", "kill_at": kill_at}, launcher)
+            yield attempt(
+                {"run": run}, run_job, {"folder": f"{folder}/{place}", "kill_at": kill_at}, launcher
+            )
 
 
-_ORDER = (machine, correctness, synchronisations, training_base, decoding, cudnn, resume, training_big)
+_ORDER = (
+    machine,
+    correctness,
+    synchronisations,
+    training_base,
+    decoding,
+    cudnn,
+    resume,
+    training_big,
+)
 _ORDER += (training_compiled, flex_attention)
 SECTIONS = {section.__name__.replace("_", "-"): section for section in _ORDER}
 NEED_GPU = ("synchronisations", "training-big", "training-compiled", "flex-attention")
@@ -279,7 +371,9 @@ def empty_caches():
 
 
 def has_captured():
-    """Whether our search has captured a step since `empty_caches`; it forgets its graphs where torch captures none."""
+    """Whether our search has captured a step since `empty_caches`; it forgets its graphs where
+    torch captures none.
+    """
     from vaswani_transformer import fast_search_vaswani_transformer as search
 
     if not IS_GPU:
@@ -300,7 +394,12 @@ def prepare(folder, trained):
     test = data.load_corpus(dataset="builtin", split="test").select(range(COMPARED))
     batch = data.TranslationCollator(tokenizer)(data.tokenize_corpus(test, tokenizer).to_list())
     logits, loss, gradients = outcome(model, batch, "fp32")
-    expected = {"code": __version__, "torch": torch.__version__, "loss": loss.item(), **translate(model, batch)}
+    expected = {
+        "code": __version__,
+        "torch": torch.__version__,
+        "loss": loss.item(),
+        **translate(model, batch),
+    }
     model.save_pretrained(folder)
     save_file({**batch, "logits": logits, "gradients": gradients}, folder / "expected.safetensors")
     (folder / "expected.json").write_text(json.dumps(expected), encoding="utf-8")
@@ -322,7 +421,8 @@ def load_expected(folder):
 def use_tf32(is_on):
     """Makes products of fp32 matrices in TF32, or exactly; a CPU has one way.
 
-    After `torch.backends.fp32_precision = "tf32"` torch.compile fails, as it asks for the precision in the older way.
+    After `torch.backends.fp32_precision = "tf32"` torch.compile fails, as it asks for the precision
+    in the older way.
     """
     if IS_GPU:
         torch.set_float32_matmul_precision("high" if is_on else "highest")
@@ -345,8 +445,14 @@ def outcome(model, batch, precision):
 def translate(model, batch):
     """Token ids without padding, by greedy and by beam search."""
     inputs = {name: batch[name].to(model.device) for name in ("input_ids", "attention_mask")}
-    found = {name: model.generate(**inputs, num_beams=beams) for name, beams in (("greedy", 1), ("beam", 4))}
-    return {name: [[token for token in row if token] for row in rows.tolist()] for name, rows in found.items()}
+    found = {
+        name: model.generate(**inputs, num_beams=beams)
+        for name, beams in (("greedy", 1), ("beam", 4))
+    }
+    return {
+        name: [[token for token in row if token] for row in rows.tolist()]
+        for name, rows in found.items()
+    }
 
 
 def compare_update(model, batch, expected, kind, precision):
@@ -381,8 +487,12 @@ def waits_of(call, few, many):
                 call(steps)
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        found = [each for each in found if "called a synchronizing CUDA operation" in str(each.message)]
-        counts.append(Counter(f"{'/'.join(Path(each.filename).parts[-2:])}:{each.lineno}" for each in found))
+        found = [
+            each for each in found if "called a synchronizing CUDA operation" in str(each.message)
+        ]
+        counts.append(
+            Counter(f"{'/'.join(Path(each.filename).parts[-2:])}:{each.lineno}" for each in found)
+        )
     more = counts[1] - counts[0]
     most = ", ".join(f"{place} x {count / (many - few):g}" for place, count in more.most_common(5))
     return {"synchronisations": more.total() / (many - few), "most of them": most}
@@ -392,7 +502,11 @@ def measure_training(size, is_compiled=False, compared_workers=None):
     """Rows of a training section; with `compared_workers` ours also runs with this number."""
     import benchmark_training as benchmark
 
-    layout = (size, DEVICE, 25_000, 20, os.cpu_count(), True) if IS_GPU else ("tiny", DEVICE, 256, 1, 1, False)
+    layout = (
+        (size, DEVICE, 25_000, 20, os.cpu_count(), True)
+        if IS_GPU
+        else ("tiny", DEVICE, 256, 1, 1, False)
+    )
     before = 20 if is_compiled else 5
     runs = [("ours", MANY_WORKERS), ("marian", MANY_WORKERS)]
     if compared_workers is not None:
@@ -407,7 +521,9 @@ def measure_training(size, is_compiled=False, compared_workers=None):
             "target tokens/s": found["target_tokens_per_second"],
             "ms an update": found["milliseconds"],
             "% of peak": 100 * found["utilization"],
-            "% of data sheet": found["flops_per_second"] / DATA_SHEET / 1e10 if DATA_SHEET else "unknown",
+            "% of data sheet": found["flops_per_second"] / DATA_SHEET / 1e10
+            if DATA_SHEET
+            else "unknown",
             "MiB": found["activation_mib"],
             "GiB allocated": found.get("allocated_gib", NO_GPU),
             "GiB reserved": found.get("reserved_gib", NO_GPU),
@@ -417,14 +533,21 @@ def measure_training(size, is_compiled=False, compared_workers=None):
     def profile(name):
         empty_caches()
         task = benchmark.Task(name, *layout, is_compiled, profile=True, before=before)
-        operations[name] = benchmark.measure(task, dataloader_num_workers=MANY_WORKERS)["operations"]
+        operations[name] = benchmark.measure(task, dataloader_num_workers=MANY_WORKERS)[
+            "operations"
+        ]
         total = sum(row["ms"] for row in operations[name])
-        return {"kernels, ms": total, "% busy": 100 * total / milliseconds[name] if IS_GPU else NO_GPU}
+        return {
+            "kernels, ms": total,
+            "% busy": 100 * total / milliseconds[name] if IS_GPU else NO_GPU,
+        }
 
     milliseconds, operations = {}, {}
     for turn in range(TURNS):
         for name, num_workers in runs:
-            yield attempt({"by": name, "workers": num_workers, "turn": turn}, measure, name, num_workers)
+            yield attempt(
+                {"by": name, "workers": num_workers, "turn": turn}, measure, name, num_workers
+            )
     for name in ("ours", "marian"):  # at last, as a profiler may slow down what follows
         yield attempt({"by": name}, profile, name)
     for name, rows in operations.items():
@@ -444,7 +567,9 @@ def translator_of(name, workload):
         return ctranslate2_of(model)
     if name == "marian":
         model = benchmark.make_marian(model)
-    return functools.partial(benchmark.translate, model.to(DEVICE, PRECISIONS["bf16" if IS_GPU else "fp32"]))
+    return functools.partial(
+        benchmark.translate, model.to(DEVICE, PRECISIONS["bf16" if IS_GPU else "fp32"])
+    )
 
 
 def ctranslate2_of(model):
@@ -465,7 +590,9 @@ def ctranslate2_of(model):
     def translate(batches, options):
         texts = [[names[index] for index in each] for each in batches[0][0]]
         limits = {f"{each}_decoding_length": options["max_new_tokens"] for each in ("min", "max")}
-        return sum(len(each.hypotheses[0]) for each in engine.translate_batch(texts, beam_size=4, **limits))
+        return sum(
+            len(each.hypotheses[0]) for each in engine.translate_batch(texts, beam_size=4, **limits)
+        )
 
     return translate
 
@@ -482,7 +609,9 @@ def run_job(job, launcher):
 
 
 def train_and_hash(folder, kill_at):
-    """Trains from the newest checkpoint in the folder, if there is one; SHA-256 of the weights (its beginning)."""
+    """Trains from the newest checkpoint in the folder, if there is one; SHA-256 of the weights (its
+    beginning).
+    """
     import benchmark_training as benchmark
     from transformers import TrainerCallback
 
@@ -493,10 +622,15 @@ def train_and_hash(folder, kill_at):
             control.should_training_stop |= state.global_step == kill_at
 
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-    torch.use_deterministic_algorithms(IS_GPU)  # with `warn_only` torch keeps the faster attention, which is not
-    task = benchmark.Task("ours", "tiny", DEVICE, 3000 if IS_GPU else 150, UPDATES, os.cpu_count(), False, False)
+    # with `warn_only` torch keeps the faster attention, which is not
+    torch.use_deterministic_algorithms(IS_GPU)
+    task = benchmark.Task(
+        "ours", "tiny", DEVICE, 3000 if IS_GPU else 150, UPDATES, os.cpu_count(), False, False
+    )
     saving = {"save_strategy": "steps", "save_steps": SAVE_STEPS}
-    trainer = benchmark.make_trainer(task, folder, max_steps=UPDATES, dataloader_num_workers=0, **saving)
+    trainer = benchmark.make_trainer(
+        task, folder, max_steps=UPDATES, dataloader_num_workers=0, **saving
+    )
     trainer.add_callback(Kill())
     trainer.train(resume_from_checkpoint=any(Path(folder).glob("checkpoint-*")))
     weights = b"".join(each.detach().cpu().numpy().tobytes() for each in trainer.model.parameters())
@@ -510,17 +644,28 @@ def train_and_hash(folder, kill_at):
 def write(folder, report):
     """Writes both files beside their places and renames them."""
     missed = ", ".join(report["not_reached"]) or "none"
-    parts = [f"# GPU report\n\n{report['device']}, {report['seconds']:.0f} s. Not reached: {missed}."]
+    parts = [
+        f"# GPU report\n\n{report['device']}, {report['seconds']:.0f} s. Not reached: {missed}."
+    ]
     for name, section in report["sections"].items():
         parts.append(f"## {name}\n\n{section['definition']}\n\n{section['problem']}".rstrip())
         for index, row in enumerate(section["rows"]):
             if index == 0 or row.keys() != section["rows"][index - 1].keys():
                 parts.append(f"| {' | '.join(row)} |\n|{'---|' * len(row)}")
-            cells = (f"{each:,.4g}" if type(each) is float and each < 1000 else each for each in row.values())
+            cells = (
+                f"{each:,.4g}" if type(each) is float and each < 1000 else each
+                for each in row.values()
+            )
             cells = (f"{each:,.0f}" if type(each) is float else str(each) for each in cells)
-            parts[-1] += f"\n| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in cells)} |"
+            parts[-1] += (
+                f"\n| {' | '.join(cell.replace('|', '/').replace(chr(10), ' ') for cell in cells)} "
+                "|"
+            )
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {"gpu_report.json": json.dumps(report, indent=2), "gpu_report.md": "\n\n".join(parts) + "\n"}
+    texts = {
+        "gpu_report.json": json.dumps(report, indent=2),
+        "gpu_report.md": "\n\n".join(parts) + "\n",
+    }
     for name, text in texts.items():
         (folder / f"{name}.new").write_text(text, encoding="utf-8")
         (folder / f"{name}.new").replace(folder / name)
@@ -529,7 +674,13 @@ def write(folder, report):
 def run_sections(names, folder, minutes, model_folder=None):
     """Runs sections until the time is over, and returns the report."""
     started, sections = time.monotonic(), {}
-    report = {"device": NAME, "minutes": minutes, "seconds": 0.0, "not_reached": [*names], "sections": sections}
+    report = {
+        "device": NAME,
+        "minutes": minutes,
+        "seconds": 0.0,
+        "not_reached": [*names],
+        "sections": sections,
+    }
 
     def end(number, frame):
         raise TimeOverError
@@ -543,7 +694,9 @@ def run_sections(names, folder, minutes, model_folder=None):
             if name in NEED_GPU and not IS_GPU:
                 problem = f"{name} needs a GPU."
             elif arguments == [None]:
-                problem = f"{name} was left out: it needs --model FOLDER, which --prepare FOLDER makes."
+                problem = (
+                    f"{name} was left out: it needs --model FOLDER, which --prepare FOLDER makes."
+                )
             definition = " ".join(section.__doc__.split())
             sections[name] = {"definition": definition, "rows": [], "problem": problem}
             try:
@@ -568,10 +721,18 @@ def run_sections(names, folder, minutes, model_folder=None):
 
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=9, help="after which it stops (default: 9)")
-    parser.add_argument("--output", type=Path, default=Path("gpu_report"), help="folder of the report")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=[*SECTIONS], help="sections, in this order")
-    parser.add_argument("--model", type=Path, metavar="FOLDER", help="what --prepare has made, for correctness")
+    parser.add_argument(
+        "--minutes", type=float, default=9, help="after which it stops (default: 9)"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("gpu_report"), help="folder of the report"
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=SECTIONS, default=[*SECTIONS], help="sections, in this order"
+    )
+    parser.add_argument(
+        "--model", type=Path, metavar="FOLDER", help="what --prepare has made, for correctness"
+    )
     parser.add_argument(
         "--prepare",
         type=Path,

@@ -1,13 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""An accelerator with real numbers and without silicon: a device "accel" of torch, that computes on the CPU.
+"""An accelerator with real numbers and without silicon: a device "accel" of torch, that computes on
+the CPU.
 
-Its tensors report the device "accel:0" and hold a CPU tensor of which they have shape, strides and dtype; the same
-kernels run as on the CPU, so results are equal bit for bit. As on a GPU, an operation that mixes it with CPU tensors
-of at least one dimension fails, and `waits` notes what would make the host wait: a value read, a shape that depends on
-values, a copy between host and device that is not `non_blocking`. Where there is a GPU, tests get it instead.
+Its tensors report the device "accel:0" and hold a CPU tensor of which they have shape, strides and
+dtype; the same kernels run as on the CPU, so results are equal bit for bit. As on a GPU, an
+operation that mixes it with CPU tensors of at least one dimension fails, and `waits` notes what
+would make the host wait: a value read, a shape that depends on values, a copy between host and
+device that is not `non_blocking`. Where there is a GPU, tests get it instead.
 
-`conftest.py` imports this: torch starts the threads of backward passes with the first one, for the devices known then.
+`conftest.py` imports this: torch starts the threads of backward passes with the first one, for the
+devices known then.
 """
 
 import contextlib
@@ -26,10 +29,19 @@ from torch.utils.backend_registration import (
 
 from vaswani_transformer import modeling_vaswani_transformer as modeling
 
-_READS = {"_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal"}
+_READS = {
+    "_local_scalar_dense",
+    "nonzero",
+    "masked_select",
+    "_unique2",
+    "unique_dim",
+    "unique_consecutive",
+    "equal",
+}
 _READS |= {"repeat_interleave", "bincount", "is_nonzero", "item"}
 _COPIES = {"_to_copy", "copy_", "_copy_from"}
-_INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}  # takes CPU indices, which it copies
+# takes CPU indices, which it copies
+_INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}
 _is_present = False
 _watchers = []
 
@@ -39,15 +51,22 @@ class AccelTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, host):
-        layout = {"strides": host.stride(), "storage_offset": host.storage_offset(), "dtype": host.dtype}
+        layout = {
+            "strides": host.stride(),
+            "storage_offset": host.storage_offset(),
+            "dtype": host.dtype,
+        }
         made = torch.Tensor._make_wrapper_subclass(cls, host.size(), **layout, device=DEVICE)
         made.host = host
         return made
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        if torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"):
-            return function.decompose(*args, **(kwargs or {}))  # which torch leaves to us in inference mode
+        if torch._C._dispatch_has_kernel_for_dispatch_key(
+            function.name(), "CompositeImplicitAutograd"
+        ):
+            # which torch leaves to us in inference mode
+            return function.decompose(*args, **(kwargs or {}))
         return _run(function, *args, **(kwargs or {}))
 
     def __repr__(self):
@@ -59,7 +78,8 @@ class AccelTensor(torch.Tensor):
 
 @contextlib.contextmanager
 def waits():
-    """List of what the host waits for while the context lasts: operation and place, from a line of the package.
+    """List of what the host waits for while the context lasts: operation and place, from a line of
+    the package.
 
     Waits for a GPU are those that torch warns of; it does not name the operation.
     """
@@ -83,7 +103,10 @@ def waits():
 
 @pytest.fixture
 def accel(monkeypatch):
-    """The GPU, or else the device, which torch takes for the machine's accelerator. `model.to(accel)` keeps ties."""
+    """The GPU, or else the device, which torch takes for the machine's accelerator.
+
+    `model.to(accel)` keeps ties.
+    """
     if torch.cuda.is_available():
         return torch.device("cuda", 0)
     if not _IS_FREE:
@@ -96,7 +119,9 @@ def accel(monkeypatch):
 
 
 def _run(function, *args, **kwargs):
-    """Runs an operator on the host's tensors; what it makes is on the accelerator, unless the host was asked for."""
+    """Runs an operator on the host's tensors; what it makes is on the accelerator, unless the host
+    was asked for.
+    """
     name = function._schema.name.removeprefix("aten::")
     target = kwargs.get("device")
     to_host = target is not None and torch.device(target).type != DEVICE.type
@@ -115,7 +140,11 @@ def _run(function, *args, **kwargs):
 def _written(schema, args, kwargs):
     """Arguments that an operator writes to, which it returns as they are."""
     named = dict(zip((each.name for each in schema.arguments), args, strict=False)) | kwargs
-    return [named[each.name] for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    return [
+        named[each.name]
+        for each in schema.arguments
+        if each.alias_info is not None and each.alias_info.is_write
+    ]
 
 
 def _note_waits(name, schema, args, kwargs, to_host):
@@ -123,7 +152,9 @@ def _note_waits(name, schema, args, kwargs, to_host):
     tensors = [each for each in tree_flatten((args, kwargs))[0] if torch.is_tensor(each)]
     on_host = [each for each in tensors if not isinstance(each, AccelTensor)]
     if name in _COPIES:
-        is_blocking = not kwargs.get("non_blocking", len(args) > 2 and args[2]) and tensors[-1].numel() > 0
+        is_blocking = (
+            not kwargs.get("non_blocking", len(args) > 2 and args[2]) and tensors[-1].numel() > 0
+        )
         does_wait = (to_host or bool(on_host)) and is_blocking
     elif name in _INDEXING:
         is_masked = any(each.dtype == torch.bool for each in tensors[1:])
@@ -132,7 +163,9 @@ def _note_waits(name, schema, args, kwargs, to_host):
     else:
         does_wait = name in _READS
         if any(each.ndim > 0 for each in on_host) and len(on_host) < len(tensors):
-            raise RuntimeError(f"Expected all tensors to be on the same device, but {name} got accel:0 and cpu.")
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but {name} got accel:0 and cpu."
+            )
     if does_wait:
         for watcher in _watchers:
             watcher.append(f"{name} at {_place()}")
@@ -177,10 +210,15 @@ _IS_FREE = torch.accelerator.current_accelerator() is None  # torch knows one ac
 if _IS_FREE:
     _setup_privateuseone_for_python_backend("accel", _Module(), _Hook())
     DEVICE = torch.device("accel:0")
-    _everything = torch.library.Library("_", "IMPL")  # operators without an accelerator's tensor among their arguments
+    # operators without an accelerator's tensor among their arguments
+    _everything = torch.library.Library("_", "IMPL")
     _everything.fallback(_run, "PrivateUse1")
     _copies = torch.library.Library("aten", "IMPL")  # for which the fallback is not asked
     _copies.impl("_copy_from", _copy_from, "PrivateUse1")
     for _overload in ("default", "start", "start_step"):  # by default made of no size and resized
         _operator = getattr(torch.ops.aten.arange, _overload)
-        _copies.impl(_operator.name().removeprefix("aten::"), functools.partial(_run, _operator), "PrivateUse1")
+        _copies.impl(
+            _operator.name().removeprefix("aten::"),
+            functools.partial(_run, _operator),
+            "PrivateUse1",
+        )

@@ -48,12 +48,15 @@ def refused(capsys, arguments):
 
 @contextlib.contextmanager
 def interruptible(command, **options):
-    """A process whose stdout is read and that SIGINT reaches; killed at the end, or after two minutes."""
+    """A process whose stdout is read and that SIGINT reaches; killed at the end, or after two
+    minutes.
+    """
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
+        # ignored in what a script starts with &
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,
     )
     watchdog = threading.Timer(120, process.kill)

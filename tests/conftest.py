@@ -14,29 +14,39 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # which torch reads once, for deterministic algorithms
+# which torch reads once, for deterministic algorithms
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 from accelerator import accel  # noqa: F401  (a fixture)
 from processes import find_port
 from tiny import SENTENCES, make_model
 from transformers import pipeline
 
-from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
+from vaswani_transformer import (
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerTokenizer,
+)
 
 # Without a sandbox, which containers lack, and without requests of the browser's own.
-_BROWSER_FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+_BROWSER_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+)
 _BROWSER_FLAGS += "--disable-component-update --disable-sync"
 
 
 def pytest_collection_finish():
-    """Leaves what is imported out of the garbage collections that every training ends with, of half a second each."""
+    """Leaves what is imported out of the garbage collections that every training ends with, of half
+    a second each.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def library_log(caplog, monkeypatch):
-    """`caplog` that hears transformers, too: its logger propagates only where CI is set, and says some things once."""
+    """`caplog` that hears transformers, too: its logger propagates only where CI is set, and says
+    some things once.
+    """
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     logging.Logger.warning_once.cache_clear()
     return caplog
@@ -54,7 +64,9 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> VaswaniTransformerTokenizer:
     """300 entries trained on four sentences."""
-    return VaswaniTransformerTokenizer().train_new_from_iterator(SENTENCES * 5, vocab_size=300, show_progress=False)
+    return VaswaniTransformerTokenizer().train_new_from_iterator(
+        SENTENCES * 5, vocab_size=300, show_progress=False
+    )
 
 
 @pytest.fixture
@@ -82,7 +94,10 @@ def translate(checkpoint):
 def tiny_batch(tiny_tokenizer):
     """Two sentence pairs of different lengths, padded; labels hold -100."""
     batch = tiny_tokenizer(
-        [SENTENCES[0], "A dog."], text_target=[SENTENCES[1], "Ein Hund liest."], padding=True, return_tensors="pt"
+        [SENTENCES[0], "A dog."],
+        text_target=[SENTENCES[1], "Ein Hund liest."],
+        padding=True,
+        return_tensors="pt",
     )
     batch["labels"] = batch["labels"].masked_fill(batch["labels"] == 0, -100)
     return batch
@@ -113,10 +128,16 @@ def free_port() -> int:
 def browser():
     """Headless Chromium, as playwright drives it."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if chromium is None:
         pytest.skip("no chromium found on this machine")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=_BROWSER_FLAGS.split(), timeout=60_000)
+        browser = running.chromium.launch(
+            executable_path=chromium, args=_BROWSER_FLAGS.split(), timeout=60_000
+        )
         yield browser
         browser.close()

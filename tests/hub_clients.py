@@ -1,9 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the people of test_hub.py do with the real client of the Hub, each in a process of their own.
+"""What the people of test_hub.py do with the real client of the Hub, each in a process of their
+own.
 
-python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only the roles with the package
-import it: to the others it is as good as not installed.
+python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only the roles
+with the package import it: to the others it is as good as not installed.
 """
 
 import contextlib
@@ -33,7 +34,9 @@ def read(repos, **options):
     """Translations by each of several (id, revision)."""
     from transformers import pipeline
 
-    return [pipeline("translation", model=repo, revision=rev, **options)(TEXTS) for repo, rev in repos]
+    return [
+        pipeline("translation", model=repo, revision=rev, **options)(TEXTS) for repo, rev in repos
+    ]
 
 
 def describe_classes(repo, **options):
@@ -110,7 +113,8 @@ def author(runs):
 
 
 def push_by_trainers(runs):
-    """Trains a little under both trainers: ours pushes at every save and at the end, the library's at the end.
+    """Trains a little under both trainers: ours pushes at every save and at the end, the library's
+    at the end.
 
     Adapters are pushed by ours, one of a model on the Hub and one of a model in a folder.
     """
@@ -126,18 +130,37 @@ def push_by_trainers(runs):
 
     model = AutoModelForSeq2SeqLM.from_pretrained(runs / "main")
     tokenizer = AutoTokenizer.from_pretrained(runs / "main")
-    row = {name: ids for name, ids in tokenizer("A dog.", text_target="Ein Hund.").items() if name != "attention_mask"}
+    row = {
+        name: ids
+        for name, ids in tokenizer("A dog.", text_target="Ein Hund.").items()
+        if name != "attention_mask"
+    }
     data = {"train_dataset": [row] * 4, "processing_class": tokenizer}
-    options = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "max_steps": 2, "save_steps": 1}
+    options = {
+        "use_cpu": True,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "max_steps": 2,
+        "save_steps": 1,
+    }
 
     where = {"output_dir": runs / "plain", "hub_model_id": "author/plain"}
     collator = DataCollatorForSeq2Seq(tokenizer, model=model)
-    trainer = Seq2SeqTrainer(model, Seq2SeqTrainingArguments(**where, **options), data_collator=collator, **data)
+    trainer = Seq2SeqTrainer(
+        model, Seq2SeqTrainingArguments(**where, **options), data_collator=collator, **data
+    )
     trainer.train()
     trainer.push_to_hub()
 
-    where = {"output_dir": runs / "ours", "hub_model_id": "author/ours", "push_to_hub": True, "snapshot_steps": 1}
-    trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
+    where = {
+        "output_dir": runs / "ours",
+        "hub_model_id": "author/ours",
+        "push_to_hub": True,
+        "snapshot_steps": 1,
+    }
+    trainer = VaswaniTransformerTrainer(
+        model, VaswaniTransformerTrainingArguments(**where, **options), **data
+    )
     trainer.train()
     trainer.push_to_hub(license="mit")
     trainer.push_to_hub(revision="next", blocking=False).result()
@@ -149,8 +172,14 @@ def push_by_trainers(runs):
         for base, name in (("author/model", "adapter"), (runs / "main", "local-adapter")):
             lora = LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj"])
             model = get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), lora)
-            where = {"output_dir": runs / name, "hub_model_id": f"author/{name}", "snapshot_steps": 1}
-            trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
+            where = {
+                "output_dir": runs / name,
+                "hub_model_id": f"author/{name}",
+                "snapshot_steps": 1,
+            }
+            trainer = VaswaniTransformerTrainer(
+                model, VaswaniTransformerTrainingArguments(**where, **options), **data
+            )
             trainer.train()
             done[name] = error_of(trainer.push_to_hub)
     return done
@@ -165,7 +194,9 @@ def push_by_parts(folder):
 
 
 def push_what_is_made_here(runs):
-    """Trains and fine-tunes from files named by their paths, exports the models, and pushes all that comes of it."""
+    """Trains and fine-tunes from files named by their paths, exports the models, and pushes all
+    that comes of it.
+    """
     from huggingface_hub import HfApi
     from tiny import SENTENCES
 
@@ -174,22 +205,51 @@ def push_what_is_made_here(runs):
     for side, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
         texts[side] = runs / f"text.{side}"
         texts[side].write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
-    corpora = [f"--{split}-{side}={path}" for split in ("train", "validation", "test") for side, path in texts.items()]
+    corpora = [
+        f"--{split}-{side}={path}"
+        for split in ("train", "validation", "test")
+        for side, path in texts.items()
+    ]
     Path("data", "tokens").mkdir(parents=True)
     for path in (runs / "main").glob("tokenizer*"):
         shutil.copy(path, Path("data", "tokens"))
-    shape = {"d-model": 16, "d-ff": 32, "num-heads": 2, "num-encoder-layers": 1, "num-decoder-layers": 1}
-    steps = {"max-steps": 2, "eval-steps": 2, "save-steps": 2, "snapshot-steps": 1, "generation-num-beams": 0}
-    options = [f"--{name}={value}" for name, value in {**shape, **steps, "tokenizer": "data/tokens"}.items()]
+    shape = {
+        "d-model": 16,
+        "d-ff": 32,
+        "num-heads": 2,
+        "num-encoder-layers": 1,
+        "num-decoder-layers": 1,
+    }
+    steps = {
+        "max-steps": 2,
+        "eval-steps": 2,
+        "save-steps": 2,
+        "snapshot-steps": 1,
+        "generation-num-beams": 0,
+    }
+    options = [
+        f"--{name}={value}"
+        for name, value in {**shape, **steps, "tokenizer": "data/tokens"}.items()
+    ]
     languages = ["--source-language=en", "--target-language=de"]
     made = [
         command("train", "--output-dir", runs / "trained", *corpora, *options, *languages),
-        command("evaluate", "--model", runs / "trained", "--source", texts["source"], "--reference", texts["target"]),
+        command(
+            "evaluate",
+            "--model",
+            runs / "trained",
+            "--source",
+            texts["source"],
+            "--reference",
+            texts["target"],
+        ),
         fine_tune(runs / "main", runs / "tuned", texts),
         fine_tune("main", runs / "tuned-again", texts),
         command("push", "--model", "trained", "--repo-id", "author/trained", "--license", "mit"),
         command("push", "--model", "tuned", "--repo-id", "author/tuned", "--license", "mit"),
-        command("push", "--model", "tuned-again", "--repo-id", "author/tuned-again", "--license", "mit"),
+        command(
+            "push", "--model", "tuned-again", "--repo-id", "author/tuned-again", "--license", "mit"
+        ),
     ]
     exports = ("trained", "marian"), ("tuned", "marian"), ("tuned", "ctranslate2")
     for model, kind in exports:
@@ -204,14 +264,22 @@ def push_what_is_made_here(runs):
 
 def fine_tune(model, folder, texts):
     """Runs the example for a few steps."""
-    example = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "examples" / "fine_tune.py"))
-    files = [f"--{split}-{side}={path}" for split in ("train", "validation") for side, path in texts.items()]
+    example = runpy.run_path(
+        str(Path(__file__).parents[1] / "scripts" / "examples" / "fine_tune.py")
+    )
+    files = [
+        f"--{split}-{side}={path}"
+        for split in ("train", "validation")
+        for side, path in texts.items()
+    ]
     example["main"]([f"--model={model}", f"--output-dir={folder}", "--max-steps=2", *files])
     return {"code": 0}
 
 
 def reader(repos, folder):
-    """Uses repos with the package installed, runs a card's code, and pushes a downloaded repo to another."""
+    """Uses repos with the package installed, runs a card's code, and pushes a downloaded repo to
+    another.
+    """
     import huggingface_hub
 
     import vaswani_transformer  # noqa: F401  (registers the model)
@@ -260,13 +328,17 @@ def remote_reader(repos):
 
 
 def offline_reader(repos):
-    """Uses repos from the cache by their own code, then with the package; one that is not there with its command."""
+    """Uses repos from the cache by their own code, then with the package; one that is not there
+    with its command.
+    """
     done = {"remote": read(repos, **TRUST)}
     del sys.modules["vaswani_transformer"]
     import vaswani_transformer  # noqa: F401  (registers the model)
 
     done["installed"] = read(repos)
-    done["never loaded"] = command("translate", "--model", "author/never-loaded", "--input", __file__)
+    done["never loaded"] = command(
+        "translate", "--model", "author/never-loaded", "--input", __file__
+    )
     return done
 
 

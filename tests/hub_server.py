@@ -1,11 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A small Hub on the loopback interface, for the real client: repos with commits, branches and tags, in memory.
+"""A small Hub on the loopback interface, for the real client: repos with commits, branches and
+tags, in memory.
 
-It speaks what `huggingface_hub` asks of a model repo: files travel inside the commit ("regular" upload mode), so
-neither LFS nor Xet is used. A token is its user's name, and a user writes in the namespace of that name only.
+It speaks what `huggingface_hub` asks of a model repo: files travel inside the commit ("regular"
+upload mode), so neither LFS nor Xet is used. A token is its user's name, and a user writes in the
+namespace of that name only.
 
-A repo called `datasets/OWNER/NAME` is a data set, which `datasets.load_dataset("OWNER/NAME")` reads.
+A repo called `datasets/OWNER/NAME` is a data set, which `datasets.load_dataset("OWNER/NAME")`
+reads.
 """
 
 import base64
@@ -64,7 +67,10 @@ def blob_id(content):
 
 
 class HubServer(ThreadingHTTPServer):
-    """The server; as a context manager it runs in a thread. `requests` lists what was asked, `repos` what it holds."""
+    """The server; as a context manager it runs in a thread.
+
+    `requests` lists what was asked, `repos` what it holds.
+    """
 
     daemon_threads = True
 
@@ -135,7 +141,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.user is None:
             raise RefusedError(401, "Invalid username or password.")
         if self.user != namespace:
-            raise RefusedError(403, f"You don't have the rights to create a model under the namespace {namespace!r}.")
+            raise RefusedError(
+                403,
+                f"You don't have the rights to create a model under the namespace {namespace!r}.",
+            )
 
     def repo(self, name):
         repo = self.server.repos.get(name)
@@ -156,27 +165,42 @@ class _Handler(BaseHTTPRequestHandler):
         self.may_write(owner)
         name = f"{owner}/{given['name']}"
         if name in self.server.repos:
-            raise RefusedError(409, "You already created this model repo", url=f"{self.server.url}/{name}")
+            raise RefusedError(
+                409, "You already created this model repo", url=f"{self.server.url}/{name}"
+            )
         self.server.add_repo(name, {}, private=given.get("visibility") == "private")
         self.send({"url": f"{self.server.url}/{name}", "name": name})
 
     def validate(self):
         card = json.loads(self.body)["content"]
-        errors = [] if "license: nonsense" not in card else [{"message": '"license" must be one of [...]'}]
+        errors = (
+            []
+            if "license: nonsense" not in card
+            else [{"message": '"license" must be one of [...]'}]
+        )
         self.send({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def info(self, name, revision="main"):
         repo = self.repo(name)
         sha = repo.resolve(revision or "main")
         siblings = [{"rfilename": path} for path in repo.commits[sha]]
-        self.send({"id": name, "sha": sha, "private": repo.private, "siblings": siblings, "tags": []})
+        self.send(
+            {"id": name, "sha": sha, "private": repo.private, "siblings": siblings, "tags": []}
+        )
 
     def refs(self, name):
         repo = self.repo(name)
-        kinds = {"branches": ("heads", repo.branches), "tags": ("tags", repo.tags), "converts": ("convert", {})}
+        kinds = {
+            "branches": ("heads", repo.branches),
+            "tags": ("tags", repo.tags),
+            "converts": ("convert", {}),
+        }
         self.send(
             {
-                kind: [{"name": n, "ref": f"refs/{folder}/{n}", "targetCommit": sha} for n, sha in refs.items()]
+                kind: [
+                    {"name": n, "ref": f"refs/{folder}/{n}", "targetCommit": sha}
+                    for n, sha in refs.items()
+                ]
                 for kind, (folder, refs) in kinds.items()
             }
         )
@@ -187,12 +211,25 @@ class _Handler(BaseHTTPRequestHandler):
         found = [(path, content) for path, content in files.items() if path.startswith(folder)]
         if folder and not found:
             raise RefusedError(404, f"{folder} does not exist", "EntryNotFound")
-        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
+        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in (
+            "1",
+            "true",
+        )
         folders = {str(parent) for path, _ in found for parent in PurePosixPath(path).parents}
-        entries = [{"type": "file", "path": path, "size": len(file), "oid": blob_id(file)} for path, file in found]
-        entries += [{"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())} for path in folders]
-        inside = [entry for entry in entries if entry["path"] != "." and entry["path"].startswith(folder)]
-        entries = [entry for entry in inside if recursive or "/" not in entry["path"].removeprefix(folder)]
+        entries = [
+            {"type": "file", "path": path, "size": len(file), "oid": blob_id(file)}
+            for path, file in found
+        ]
+        entries += [
+            {"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())}
+            for path in folders
+        ]
+        inside = [
+            entry for entry in entries if entry["path"] != "." and entry["path"].startswith(folder)
+        ]
+        entries = [
+            entry for entry in inside if recursive or "/" not in entry["path"].removeprefix(folder)
+        ]
         self.send(entries)
 
     def preupload(self, name, revision):
@@ -226,13 +263,21 @@ class _Handler(BaseHTTPRequestHandler):
             elif tree.pop(value["path"], None) is None:
                 raise RefusedError(404, "A file with this name doesn't exist", "EntryNotFound")
         sha = repo.commit(branch, tree, message)
-        self.send({"commitUrl": f"{self.server.url}/{name}/commit/{sha}", "commitOid": sha, "success": True})
+        self.send(
+            {
+                "commitUrl": f"{self.server.url}/{name}/commit/{sha}",
+                "commitOid": sha,
+                "success": True,
+            }
+        )
 
     def branch(self, name, branch):
         repo = self.writable(name)
         if branch in repo.branches:
             raise RefusedError(409, f"Reference already exists: {branch}")
-        repo.branches[branch] = repo.resolve(json.loads(self.body or b"{}").get("startingPoint", "main"))
+        repo.branches[branch] = repo.resolve(
+            json.loads(self.body or b"{}").get("startingPoint", "main")
+        )
         self.send({})
 
     def tag(self, name, revision):

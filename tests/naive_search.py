@@ -1,14 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of one sentence written from its definition, without caches, batches or any early stop."""
+"""Decoding of one sentence from its definition, without caches, batches or any early stop."""
 
 import torch
 
 
 def log_probabilities(model, source, prefixes):
-    """(rows, V) float64 log-probabilities of the token that follows each prefix, all of one length."""
+    """(rows, V) float64 log-probabilities of the token after each prefix, all of one length."""
     with torch.no_grad():
-        logits = model(source.expand(len(prefixes), -1), decoder_input_ids=torch.tensor(prefixes)).logits[:, -1]
+        logits = model(
+            source.expand(len(prefixes), -1), decoder_input_ids=torch.tensor(prefixes)
+        ).logits[:, -1]
     return torch.log_softmax(logits.double(), dim=-1)
 
 
@@ -38,15 +40,19 @@ def exhaustive_search(model, source, alpha, limit):
         for candidate in candidates:
             ends = candidate[1][-1] == 2 or length == limit
             (finished if ends else running).append(candidate)
-    scored = [(gnmt_score(log_prob, len(tokens) - 1, alpha), tokens[1:]) for log_prob, tokens in finished]
+    scored = [
+        (gnmt_score(log_prob, len(tokens) - 1, alpha), tokens[1:]) for log_prob, tokens in finished
+    ]
     return sorted(scored, key=lambda pair: -pair[0])
 
 
 def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, offset=5, prefix=(1,)):
-    """Finished hypotheses as [(GNMT score, generated tokens)], best first; runs until nothing is left to extend.
+    """Finished hypotheses as [(GNMT score, generated tokens)], best first; runs until nothing is
+    left to extend.
 
-    Among the best `2 * num_beams` continuations of a step, those that end count as finished if they are among the best
-    `num_beams`, and the best `num_beams` of the others run on. At the limit everything ends.
+    Among the best `2 * num_beams` continuations of a step, those that end count as finished if they
+    are among the best `num_beams`, and the best `num_beams` of the others run on. At the limit
+    everything ends.
     """
     running, finished = [(0.0, list(prefix))], []
     for length in range(1, limit + 1):
@@ -54,10 +60,14 @@ def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, offset=5, prefi
         is_end = [tokens[-1] == 2 or length == limit for _, tokens in candidates]
         finished += [
             (gnmt_score(log_prob, length, alpha, offset), tokens[len(prefix) :])
-            for (log_prob, tokens), ends in zip(candidates[:num_beams], is_end[:num_beams], strict=True)
+            for (log_prob, tokens), ends in zip(
+                candidates[:num_beams], is_end[:num_beams], strict=True
+            )
             if ends
         ]
-        running = [candidate for candidate, ends in zip(candidates, is_end, strict=True) if not ends][:num_beams]
+        running = [
+            candidate for candidate, ends in zip(candidates, is_end, strict=True) if not ends
+        ][:num_beams]
         if not running:
             break
     return sorted(finished, key=lambda pair: -pair[0])

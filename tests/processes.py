@@ -1,9 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that start in a moment: forked from a server that has imported the package, one or several as of torchrun.
+"""Processes that start in a moment: forked from a server that has imported the package, one or
+several as of torchrun.
 
-For tests of signals, pipes and several processes. Imports and the environment that libraries read when they are
-imported need a new interpreter instead.
+For tests of signals, pipes and several processes. Imports and the environment that libraries read
+when they are imported need a new interpreter instead.
 """
 
 import contextlib
@@ -22,7 +23,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["vaswani_transformer.cli", "vaswani_transformer.training.run", "vaswani_transformer.evaluation.metrics"]
+    [
+        "vaswani_transformer.cli",
+        "vaswani_transformer.training.run",
+        "vaswani_transformer.evaluation.metrics",
+    ]
 )
 
 
@@ -31,15 +36,27 @@ class Fork(_FORKS.Process):
 
     Args:
         words: A script with its arguments; those of the console command when the first is none.
-        folder: Working folder; the output goes into its files `output.txt` and `errors.txt`, after `prefix`.
+        folder: Working folder; the output goes into its files `output.txt` and `errors.txt`, after
+            `prefix`.
         environment: Variables that are added.
         stdin, stdout: Files or pipes by name instead of nothing and `output.txt`.
     """
 
-    def __init__(self, words, folder, environment=None, *, prefix="", stdin=os.devnull, stdout=None):
+    def __init__(
+        self, words, folder, environment=None, *, prefix="", stdin=os.devnull, stdout=None
+    ):
         self.words = [str(word) for word in words]
-        self.output, self.error_file = Path(folder, f"{prefix}output.txt"), Path(folder, f"{prefix}errors.txt")
-        place = (Path(folder), environment or {}, stdin, stdout or str(self.output), str(self.error_file))
+        self.output, self.error_file = (
+            Path(folder, f"{prefix}output.txt"),
+            Path(folder, f"{prefix}errors.txt"),
+        )
+        place = (
+            Path(folder),
+            environment or {},
+            stdin,
+            stdout or str(self.output),
+            str(self.error_file),
+        )
         super().__init__(target=_run, args=(self.words, *place), daemon=False)
         self.start()
 
@@ -64,13 +81,19 @@ class Fork(_FORKS.Process):
     def first_line(self, timeout=120):
         """What it prints first, as soon as it does."""
         deadline = time.monotonic() + timeout
-        while not (line := self.output.read_text(encoding="utf-8") if self.output.exists() else "").endswith("\n"):
+        while not (
+            line := self.output.read_text(encoding="utf-8") if self.output.exists() else ""
+        ).endswith("\n"):
             assert self.exitcode is None and time.monotonic() < deadline, self.errors()
             time.sleep(0.05)
         return line.splitlines()[0]
 
     def errors(self):
-        return self.error_file.read_text(encoding="utf-8", errors="replace") if self.error_file.exists() else ""
+        return (
+            self.error_file.read_text(encoding="utf-8", errors="replace")
+            if self.error_file.exists()
+            else ""
+        )
 
 
 def _run(words, folder, environment, *streams):
@@ -81,10 +104,13 @@ def _run(words, folder, environment, *streams):
 
     gc.freeze()  # what was imported is left out of the garbage collections of each training
     os.setsid()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script starts with &
+    # ignored in what a script starts with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)
     os.chdir(folder)
-    for descriptor, (name, mode) in enumerate(zip(streams, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)):
+    for descriptor, (name, mode) in enumerate(
+        zip(streams, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)
+    ):
         os.dup2(os.open(name, mode | (os.O_CREAT | os.O_TRUNC if mode else 0)), descriptor)
     sys.stdin, sys.stdout, sys.stderr = (
         os.fdopen(number, "w" if number else "r", closefd=False) for number in range(3)
@@ -111,7 +137,12 @@ def find_port():
 def start_several(words, folder, num_processes, **environment):
     """The processes that torchrun would start on one machine."""
     number = str(num_processes)
-    together = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "127.0.0.1", **environment}
+    together = {
+        "WORLD_SIZE": number,
+        "LOCAL_WORLD_SIZE": number,
+        "MASTER_ADDR": "127.0.0.1",
+        **environment,
+    }
     together["MASTER_PORT"] = str(find_port())
     return [
         Fork(words, folder, {**together, "RANK": rank, "LOCAL_RANK": rank}, prefix=f"{rank}-")
@@ -120,7 +151,9 @@ def start_several(words, folder, num_processes, **environment):
 
 
 def run(words, folder, num_processes=1, timeout=300, **environment):
-    """Exit status, output and errors of a script or command; several processes end when one of them fails."""
+    """Exit status, output and errors of a script or command; several processes end when one of them
+    fails.
+    """
     if num_processes == 1:
         forks = [Fork(words, folder, environment)]
     else:
@@ -131,6 +164,12 @@ def run(words, folder, num_processes=1, timeout=300, **environment):
             time.sleep(1)  # the others say why they fail, too
             for fork in forks:
                 fork.send_signal(signal.SIGKILL) if fork.exitcode is None else None
-        multiprocessing.connection.wait([fork.sentinel for fork in forks if fork.exitcode is None], timeout=1)
+        multiprocessing.connection.wait(
+            [fork.sentinel for fork in forks if fork.exitcode is None], timeout=1
+        )
     status = next((fork.exitcode for fork in forks if fork.exitcode), 0)
-    return status, "".join(fork.output.read_text() for fork in forks), "".join(fork.errors() for fork in forks)
+    return (
+        status,
+        "".join(fork.output.read_text() for fork in forks),
+        "".join(fork.errors() for fork in forks),
+    )

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the README and the pages of docs show: code blocks, commands, and what some of them print."""
+"""What README and the pages of docs show: code blocks, commands, and what some print."""
 
 import itertools
 import os
@@ -17,7 +17,16 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 USING = "docs/using.md"
 # Every command and block of these pages is run.
 PAGES = ("README.md", USING, "docs/training.md", "docs/tour.md", "docs/your-own-corpus.md")
-PROGRAMS = ("vaswani-transformer ", "torchrun ", "accelerate ", "python ", "bash ", "pip ", "hf ", "echo ")
+PROGRAMS = (
+    "vaswani-transformer ",
+    "torchrun ",
+    "accelerate ",
+    "python ",
+    "bash ",
+    "pip ",
+    "hf ",
+    "echo ",
+)
 
 
 def text_of(page):
@@ -45,7 +54,9 @@ def commands(page="README.md"):
 
 
 def words_for_main(command):
-    """What `cli.main` is given by a command of the package or of scripts/train.py; None for any other."""
+    """What `cli.main` is given by a command of the package or of scripts/train.py; None for any
+    other.
+    """
     words = shlex.split(command)
     if words[0] == "vaswani-transformer":
         return words[1:]

@@ -1,10 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Models and sentences for tests of the search, and the rule for translations that may differ in fp32.
+"""Models and sentences for tests of the search, and the rule for translations that may differ in
+fp32.
 
-In float64 nothing may differ. In fp32 matrix products of different row counts differ in the last bits, so a near-tie
-may flip: a difference counts as one only if both outputs' float64 scores are within 1e-4, and for at most 0.2 % of
-the sentences.
+In float64 nothing may differ. In fp32 matrix products of different row counts differ in the last
+bits, so a near-tie may flip: a difference counts as one only if both outputs' float64 scores are
+within 1e-4, and for at most 0.2 % of the sentences.
 """
 
 import copy
@@ -25,7 +26,10 @@ MAX_FLIPPED = 0.002
 each_search = pytest.mark.parametrize("num_beams", [1, 4])
 needs_trained_model = pytest.mark.skipif(
     not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
-    reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
+    reason=(
+        "TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) "
+        "are not set"
+    ),
 )
 
 # What the search must not depend on: depth, head widths, biases, positions, tied weights.
@@ -55,8 +59,13 @@ def random_sentences(seed, num_sentences=None, vocab_size=24):
 
 def trained_model(dtype, num_sentences):
     """The trained model and token ids of the first sentences of its text."""
-    folder, text = os.environ["TRAINED_MODEL"], Path(os.environ["TRAINED_SOURCE"]).read_text(encoding="utf-8")
-    sentences = AutoTokenizer.from_pretrained(folder)(text.splitlines()[:num_sentences])["input_ids"]
+    folder, text = (
+        os.environ["TRAINED_MODEL"],
+        Path(os.environ["TRAINED_SOURCE"]).read_text(encoding="utf-8"),
+    )
+    sentences = AutoTokenizer.from_pretrained(folder)(text.splitlines()[:num_sentences])[
+        "input_ids"
+    ]
     return AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval(), sentences
 
 
@@ -76,7 +85,9 @@ class _Float64Torch:
 
 
 def in_own_precision(model):
-    """transformers' loops round logits to float32; within this context not those of a float64 model."""
+    """transformers' loops round logits to float32; within this context not those of a float64
+    model.
+    """
     exact = _Float64Torch() if model.dtype == torch.float64 else torch
     return mock.patch.object(transformers.generation.utils, "torch", exact)
 
@@ -104,12 +115,16 @@ def rescored(exact_model, sentence, tokens, alpha, offset=5):
     """GNMT score of one output under teacher forcing by a float64 model."""
     with torch.no_grad():
         logits = exact_model(torch.tensor([sentence]), labels=torch.tensor([tokens])).logits[0]
-    log_prob = torch.log_softmax(logits, -1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
+    log_prob = (
+        torch.log_softmax(logits, -1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
+    )
     return gnmt_score(log_prob, len(tokens), alpha, offset)
 
 
 def count_other_outputs(model, sentences, found, expected, alpha=None):
-    """Sentences of which two searches found other tokens; raises where that is more than a near-tie."""
+    """Sentences of which two searches found other tokens; raises where that is more than a
+    near-tie.
+    """
     exact_model, num_other = copy.deepcopy(model).double(), 0
     alpha = model.generation_config.length_penalty if alpha is None else alpha
     for sentence, *outputs in zip(sentences, found, expected, strict=True):
@@ -117,19 +132,28 @@ def count_other_outputs(model, sentences, found, expected, alpha=None):
         if one == other:
             continue
         assert model.dtype != torch.float64, f"{sentence}: {one}, {other}"
-        difference = rescored(exact_model, sentence, one, alpha) - rescored(exact_model, sentence, other, alpha)
+        difference = rescored(exact_model, sentence, one, alpha) - rescored(
+            exact_model, sentence, other, alpha
+        )
         assert abs(difference) < NEAR_TIE, f"{sentence}: {one}, {other}"
         num_other += 1
     return num_other
 
 
 def count_flips(model, batches, **options):
-    """(sentences, flipped near-ties) of decoding in batches against one by one; raises on real differences."""
+    """(sentences, flipped near-ties) of decoding in batches against one by one; raises on real
+    differences.
+    """
     num_sentences = num_flipped = 0
     for sentences in batches:
         together = [tokens for tokens, _ in decode(model, sentences, **options)]
         alone = [decode(model, [sentence], **options)[0][0] for sentence in sentences]
         num_sentences += len(sentences)
-        num_flipped += count_other_outputs(model, sentences, together, alone, options.get("length_penalty"))
-    print(f"{num_sentences} sentences in {model.dtype}, {num_flipped} near-ties decided otherwise in a batch")
+        num_flipped += count_other_outputs(
+            model, sentences, together, alone, options.get("length_penalty")
+        )
+    print(
+        f"{num_sentences} sentences in {model.dtype}, {num_flipped} near-ties decided otherwise in "
+        "a batch"
+    )
     return num_sentences, num_flipped

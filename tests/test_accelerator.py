@@ -11,7 +11,12 @@ from accelerator import waits
 
 @pytest.mark.parametrize(
     "mix",
-    [torch.add, torch.matmul, lambda a, b: torch.cat([a, b]), lambda a, b: b.index_select(0, a.long())],
+    [
+        torch.add,
+        torch.matmul,
+        lambda a, b: torch.cat([a, b]),
+        lambda a, b: b.index_select(0, a.long()),
+    ],
     ids=["add", "matmul", "cat", "index_select"],
 )
 def test_tensors_of_the_host_are_refused_beside_the_accelerators(accel, mix):
@@ -69,6 +74,8 @@ def test_device_is_the_gpu_and_its_waits_are_what_torch_warns_of(request, monkey
     with waits() as found:
         warnings.warn("Synchronization debug mode is a prototype feature ...", stacklevel=1)
         for _ in range(2):
-            warnings.warn("called a synchronizing CUDA operation (Triggered internally at ...)", stacklevel=1)
+            warnings.warn(
+                "called a synchronizing CUDA operation (Triggered internally at ...)", stacklevel=1
+            )
         assert [each.split(":")[0] for each in found] == ["wait at test_accelerator.py"] * 2
     assert modes == ["warn", "default"]

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The API reference is built without a warning, and every public name has a place and a docstring in it."""
+"""The API reference is built without a warning, and every public name has a place and a docstring
+in it.
+"""
 
 import importlib
 import inspect
@@ -22,7 +24,11 @@ NAMES = LAZY + [
     for name in package.__all__
     if name != "__version__"
 ]
-MODULES = [f"{package.__name__}.{name}" for package in (training, evaluation, analysis) for name in package.__all__]
+MODULES = [
+    f"{package.__name__}.{name}"
+    for package in (training, evaluation, analysis)
+    for name in package.__all__
+]
 
 
 def resolve(name):
@@ -31,7 +37,9 @@ def resolve(name):
 
 
 def own_parameters(value):
-    """Names of what a function takes, or a class whose `__init__` is its own; *args and **kwargs do not count."""
+    """Names of what a function takes, or a class whose `__init__` is its own; *args and **kwargs do
+    not count.
+    """
     function = value if inspect.isfunction(value) else vars(value).get("__init__")
     parameters = [] if function is None else inspect.signature(function).parameters.values()
     return [each.name for each in parameters if each.name != "self" and each.kind not in (2, 4)]
@@ -49,7 +57,11 @@ def test_public_name_describes_its_arguments(name):
 @pytest.mark.parametrize("name", MODULES)
 def test_every_function_and_class_of_a_public_module_has_a_docstring(name):
     module = importlib.import_module(name)
-    own = {key: value for key, value in vars(module).items() if getattr(value, "__module__", None) == name}
+    own = {
+        key: value
+        for key, value in vars(module).items()
+        if getattr(value, "__module__", None) == name
+    }
     public = {key: value for key, value in own.items() if key[0] != "_" and callable(value)}
     assert public
     assert [key for key, value in public.items() if not value.__doc__] == []
@@ -77,7 +89,9 @@ def test_every_public_name_and_module_has_its_place(site):
         module, _, attribute = name.rpartition(".")
         page = (site / f"{module.replace('.', '/')}.html").read_text(encoding="utf-8")
         assert f'<section id="{attribute}"' in page, name
-    assert [name for name in MODULES if not (site / f"{name.replace('.', '/')}.html").is_file()] == []
+    assert [
+        name for name in MODULES if not (site / f"{name.replace('.', '/')}.html").is_file()
+    ] == []
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Attention maps of page and pictures: weights are softmax(q k^T / sqrt(d_k)), tokens are parts of a text."""
+"""Attention maps of page and pictures: weights are softmax(q k^T / sqrt(d_k)), tokens are parts of
+a text.
+"""
 
 import math
 
@@ -24,8 +26,13 @@ def naive_weights(attention, queries_from, keys_from, is_causal=False):
         part = slice(head * d_k, (head + 1) * d_k)
         for row in range(len(q)):
             allowed = range(row + 1) if is_causal else range(len(k))
-            powers = [math.exp(float(q[row, part] @ k[column, part]) / math.sqrt(d_k)) for column in allowed]
-            weights[head, row, : len(powers)] = torch.tensor(powers, dtype=torch.float64) / sum(powers)
+            powers = [
+                math.exp(float(q[row, part] @ k[column, part]) / math.sqrt(d_k))
+                for column in allowed
+            ]
+            weights[head, row, : len(powers)] = torch.tensor(powers, dtype=torch.float64) / sum(
+                powers
+            )
     return weights
 
 
@@ -38,13 +45,20 @@ def naive_maps(model, tokenizer, layer):
     fed = torch.tensor([[1, *labels[:-1]]])
     into_encoder = encoder(source, output_hidden_states=True).hidden_states[layer][0]
     encoded = encoder(source).last_hidden_state
-    into_decoder = decoder(fed, encoder_hidden_states=encoded, output_hidden_states=True).hidden_states[layer]
-    decoder_layer, causal = decoder.layers[layer], torch.ones(1, 1, len(labels), len(labels)).tril().bool()
+    into_decoder = decoder(
+        fed, encoder_hidden_states=encoded, output_hidden_states=True
+    ).hidden_states[layer]
+    decoder_layer, causal = (
+        decoder.layers[layer],
+        torch.ones(1, 1, len(labels), len(labels)).tril().bool(),
+    )
     attended = decoder_layer.self_attn(into_decoder, attention_mask=causal)[0]
     between = decoder_layer.self_attn_layer_norm(into_decoder + attended)[0]
     return {
         "encoder": naive_weights(encoder.layers[layer].self_attn, into_encoder, into_encoder),
-        "decoder": naive_weights(decoder_layer.self_attn, into_decoder[0], into_decoder[0], is_causal=True),
+        "decoder": naive_weights(
+            decoder_layer.self_attn, into_decoder[0], into_decoder[0], is_causal=True
+        ),
         "cross": naive_weights(decoder_layer.encoder_attn, between, encoded[0]),
     }
 
@@ -58,7 +72,9 @@ def test_weights_equal_a_naive_computation_from_the_projections(tiny_tokenizer, 
     torch.testing.assert_close(torch.tensor(weights[layer]), expected, **EXACT)
 
 
-def test_maps_of_a_model_in_half_precision_are_numbers_of_double_precision(tiny_model, tiny_tokenizer):
+def test_maps_of_a_model_in_half_precision_are_numbers_of_double_precision(
+    tiny_model, tiny_tokenizer
+):
     maps = attention_maps(tiny_model.bfloat16(), tiny_tokenizer, SOURCE, TARGET)
     assert {weights.dtype.name for weights, _, _ in maps.values()} == {"float64"}
 
@@ -79,7 +95,9 @@ def test_tokens_are_the_parts_of_the_text(tiny_tokenizer):
     assert shown.count("é") == len("é".encode()) and shown[-1] == "</s>"
 
 
-@pytest.mark.parametrize("name", ["AttentionMaps", "attention_maps", "draw_attention", "readable_tokens"])
+@pytest.mark.parametrize(
+    "name", ["AttentionMaps", "attention_maps", "draw_attention", "readable_tokens"]
+)
 def test_names_that_are_gone_say_what_to_do(name):
     with pytest.raises(ImportError, match=rf"`{name}` is gone .*scripts/paper/draw_attention\.py"):
         getattr(attention, name)

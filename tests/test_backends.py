@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Attention backends, compiled graphs, half precision, device maps and int8: all give what eager fp32 gives."""
+"""Attention backends, compiled graphs, half precision, device maps and int8: all give what eager
+fp32 gives.
+"""
 
 import copy
 import logging
@@ -28,12 +30,18 @@ def inputs():
     torch.manual_seed(1)
     source, mask = torch.randint(3, 300, (3, 7)), torch.ones(3, 7, dtype=torch.long)
     mask[1, 5:] = mask[2, 3:] = 0
-    return {"input_ids": source * mask, "attention_mask": mask, "decoder_input_ids": torch.randint(3, 300, (3, 6))}
+    return {
+        "input_ids": source * mask,
+        "attention_mask": mask,
+        "decoder_input_ids": torch.randint(3, 300, (3, 6)),
+    }
 
 
 @pytest.fixture
 def unfused():
-    """Runs what asks to be compiled as it is written: flex_attention's own definition instead of its C++ kernel."""
+    """Runs what asks to be compiled as it is written: flex_attention's own definition instead of
+    its C++ kernel.
+    """
     with torch.compiler.set_stance("force_eager"), torch.no_grad():
         yield
 
@@ -83,32 +91,53 @@ def test_backend_generates_the_tokens_and_weights_of_eager(num_beams, backend, i
 
 
 @pytest.mark.heavy  # compiles C++ for every kind of mask
-@pytest.mark.parametrize("sizes", [{}, {"d_k": 12, "d_v": 4}, {"d_model": 64}], ids=["8", "12 and 4", "32"])
+@pytest.mark.parametrize(
+    "sizes", [{}, {"d_k": 12, "d_v": 4}, {"d_model": 64}], ids=["8", "12 and 4", "32"]
+)
 def test_flex_attention_equals_eager_when_compiled(sizes, inputs):
     torch._dynamo.reset()
-    eager = make_model(attn_implementation="eager", num_encoder_layers=1, num_decoder_layers=1, **sizes)
+    eager = make_model(
+        attn_implementation="eager", num_encoder_layers=1, num_decoder_layers=1, **sizes
+    )
     got = logits(with_backend(eager, "flex_attention"), inputs)
     torch.testing.assert_close(got, logits(eager, inputs), rtol=0, atol=1e-5)
 
 
-# ---------------------------------------------------------------------------------------------- flash_attention_2
+# -------------------------------------------------------------------------------- flash_attention_2
 
 
 def flash_attention(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
-    """What the kernel of that name computes, (B, L, H, K), heads of one size; a causal mask ends at the last key."""
+    """What the kernel of that name computes, (B, L, H, K), heads of one size; a causal mask ends at
+    the last key.
+    """
     assert q.shape[-1] == k.shape[-1] == v.shape[-1]
     scores = torch.einsum("blhk,bshk->bhls", q, k) * softmax_scale
     if causal:
-        past = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2])
+        past = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(
+            scores.shape[-1] - scores.shape[-2]
+        )
         scores = scores.masked_fill(~past, -torch.inf)
     return torch.einsum("bhls,bshk->blhk", scores.softmax(dim=-1), v)
 
 
 def flash_attention_unpadded(
-    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False
+    q,
+    k,
+    v,
+    cu_seqlens_q,
+    cu_seqlens_k,
+    max_seqlen_q,
+    max_seqlen_k,
+    dropout_p=0.0,
+    softmax_scale=None,
+    causal=False,
 ):
-    """The same for sentences one behind the other, (all tokens, H, K); `cu_seqlens` holds where each begins."""
-    bounds = zip(cu_seqlens_q[:-1], cu_seqlens_q[1:], cu_seqlens_k[:-1], cu_seqlens_k[1:], strict=True)
+    """The same for sentences one behind the other, (all tokens, H, K); `cu_seqlens` holds where
+    each begins.
+    """
+    bounds = zip(
+        cu_seqlens_q[:-1], cu_seqlens_q[1:], cu_seqlens_k[:-1], cu_seqlens_k[1:], strict=True
+    )
     parts = [(q[None, a:b], k[None, c:d], v[None, c:d]) for a, b, c, d in bounds]
     return torch.cat([flash_attention(*part, 0.0, softmax_scale, causal)[0] for part in parts])
 
@@ -116,12 +145,19 @@ def flash_attention_unpadded(
 @pytest.fixture
 def flash_kernels(monkeypatch):
     """The library's flash attention around kernels that run anywhere."""
-    kernels = (flash_attention, flash_attention_unpadded, None, flash_utils._pad_input, flash_utils._unpad_input)
+    kernels = (
+        flash_attention,
+        flash_attention_unpadded,
+        None,
+        flash_utils._pad_input,
+        flash_utils._unpad_input,
+    )
     monkeypatch.setattr(flash_utils, "_loaded_implementation", None)
     monkeypatch.setattr(flash_utils, "_lazy_imports", lambda *args, **kwargs: kernels)
 
 
-@pytest.mark.parametrize("target_length", [1, 5, 7, 9])  # fewer than, as many as, and more than the source has
+# fewer than, as many as, and more than the source has
+@pytest.mark.parametrize("target_length", [1, 5, 7, 9])
 @each_padding
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_flash_attention_equals_eager(shape, is_padded, target_length, inputs, flash_kernels):
@@ -142,11 +178,15 @@ def test_flash_attention_generates_what_eager_generates(inputs, flash_kernels):
     assert torch.equal(model.generate(**inputs, max_new_tokens=4), expected)
 
 
-# ------------------------------------------------------------------------------------------------ compiled graphs
+# ---------------------------------------------------------------------------------- compiled graphs
 
 
 each_compiler = pytest.mark.parametrize(
-    "compiler", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.heavy)]
+    "compiler",
+    [
+        pytest.param("aot_eager", marks=pytest.mark.slow),
+        pytest.param("inductor", marks=pytest.mark.heavy),
+    ],
 )
 
 
@@ -175,7 +215,11 @@ def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(compiler, 
 def test_compiled_bf16_autocast_gives_the_fused_loss_of_eager(inputs):
     torch._dynamo.reset()
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
-    inputs |= {"labels": inputs.pop("decoder_input_ids"), "label_smoothing_factor": 0.1, "return_logits": False}
+    inputs |= {
+        "labels": inputs.pop("decoder_input_ids"),
+        "label_smoothing_factor": 0.1,
+        "return_logits": False,
+    }
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     with torch.autocast("cpu", torch.bfloat16):
         got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
@@ -184,24 +228,43 @@ def test_compiled_bf16_autocast_gives_the_fused_loss_of_eager(inputs):
 
 def make_pairs(num_sentences, source_length, target_length):
     """A padded batch with labels, as the trainer passes it to the model."""
-    ids, labels = (torch.randint(3, 300, (num_sentences, length)) for length in (source_length, target_length))
+    ids, labels = (
+        torch.randint(3, 300, (num_sentences, length)) for length in (source_length, target_length)
+    )
     labels[-1, target_length // 2 + 1 :] = -100
     mask = torch.ones_like(ids)
     mask[-1, source_length // 2 + 1 :] = 0
     sums = {"label_smoothing_factor": 0.1, "num_items_in_batch": labels.ne(-100).sum()}
-    return {"input_ids": ids, "attention_mask": mask, "labels": labels, "return_logits": False, **sums}
+    return {
+        "input_ids": ids,
+        "attention_mask": mask,
+        "labels": labels,
+        "return_logits": False,
+        **sums,
+    }
 
 
 @pytest.mark.heavy
 def test_shapes_of_batches_are_compiled_at_most_three_times(monkeypatch):
-    """The first batch, all others, and batches of one sentence: dynamo gives dimensions of 1 a graph of their own."""
+    """The first batch, all others, and batches of one sentence: dynamo gives dimensions of 1 a
+    graph of their own.
+    """
     monkeypatch.setattr(loss, "_CHUNK_TOKENS_ON_CPU", 16)  # the loop over chunks has 1 to 50 rounds
     monkeypatch.setattr(cpu_kernels, "_FEWEST_PRODUCTS", 2**17)  # that of 256 tokens
     torch._dynamo.reset()
     model = make_model(num_encoder_layers=1, num_decoder_layers=1).train()
     counts = CompileCounterWithBackend("eager")
     compiled = torch.compile(model, fullgraph=True, backend=counts)
-    shapes = [(26, 13, 4), (7, 9, 9), (1, 12, 30), (40, 20, 20), (3, 3, 3), (1, 5, 7), (9, 9, 11), (2, 40, 300)]
+    shapes = [
+        (26, 13, 4),
+        (7, 9, 9),
+        (1, 12, 30),
+        (40, 20, 20),
+        (3, 3, 3),
+        (1, 5, 7),
+        (9, 9, 11),
+        (2, 40, 300),
+    ]
     for shape in shapes + [(size, 60 - size, 30) for size in range(2, 24)]:
         compiled(**make_pairs(*shape)).loss.backward()
     assert 2 <= counts.frame_count <= 3
@@ -213,8 +276,12 @@ def test_decoding_step_over_static_caches_compiles_into_one_graph(compiler, inpu
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
     expected = logits(model, inputs)
     target = inputs.pop("decoder_input_ids")
-    inputs["encoder_outputs"] = model.get_encoder()(inputs.pop("input_ids"), inputs["attention_mask"])
-    inputs["past_key_values"] = EncoderDecoderCache(*(StaticCache(model.config, max_cache_len=n) for n in (6, 7)))
+    inputs["encoder_outputs"] = model.get_encoder()(
+        inputs.pop("input_ids"), inputs["attention_mask"]
+    )
+    inputs["past_key_values"] = EncoderDecoderCache(
+        *(StaticCache(model.config, max_cache_len=n) for n in (6, 7))
+    )
     steps = [model(**inputs, decoder_input_ids=target[:, :1]).logits]
     torch._dynamo.reset()
     counts = CompileCounterWithBackend(compiler)
@@ -227,14 +294,18 @@ def test_decoding_step_over_static_caches_compiles_into_one_graph(compiler, inpu
 @pytest.mark.slow
 def test_exported_graph_takes_other_batches_and_lengths(inputs):
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
-    batch, source, target = (torch.export.Dim(name, min=2, max=64) for name in ("batch", "source", "target"))
+    batch, source, target = (
+        torch.export.Dim(name, min=2, max=64) for name in ("batch", "source", "target")
+    )
     sizes = {"input_ids": {0: batch, 1: source}, "attention_mask": {0: batch, 1: source}}
     sizes |= {"decoder_input_ids": {0: batch, 1: target}, "use_cache": None}
     inputs["use_cache"] = False
     exported = torch.export.export(model, (), inputs, dynamic_shapes=sizes, strict=False).module()
     other = {name: ids[:2, :4] for name, ids in inputs.items() if name != "use_cache"}
     with torch.no_grad():
-        torch.testing.assert_close(exported(**other, use_cache=False).logits, model(**other).logits, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            exported(**other, use_cache=False).logits, model(**other).logits, rtol=0, atol=1e-5
+        )
 
 
 # ---- half precision, devices ----
@@ -244,7 +315,10 @@ def test_exported_graph_takes_other_batches_and_lengths(inputs):
 def test_half_precision_is_near_fp32_and_generates(dtype, tmp_path, inputs):
     model = make_model(scale=3.0)
     model.save_pretrained(tmp_path)
-    half, expected = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype), logits(model, inputs)
+    half, expected = (
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype),
+        logits(model, inputs),
+    )
     assert half.dtype == dtype
     assert (logits(half, inputs) - expected).abs().max() < 0.02 * expected.abs().max()
     inputs.pop("decoder_input_ids")
@@ -275,7 +349,9 @@ def test_device_map_changes_nothing(device_map, tmp_path, inputs):
     model = make_model(scale=3.0)
     model.save_pretrained(tmp_path)
     folder = tmp_path / "offload"
-    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map=device_map, offload_folder=folder)
+    placed = AutoModelForSeq2SeqLM.from_pretrained(
+        tmp_path, device_map=device_map, offload_folder=folder
+    )
     if placed.device.type != "cpu":
         pytest.skip("the map places the model on an accelerator, whose figures differ")
     assert torch.equal(logits(placed, inputs), logits(model, inputs))

@@ -12,7 +12,9 @@ from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 
 
 def drop_predictably(monkeypatch):
-    """Dropout whose zeros depend on its place in the forward pass alone; that of attention scales by its rate."""
+    """Dropout whose zeros depend on its place in the forward pass alone; that of attention scales
+    by its rate.
+    """
     attend, places = nn.functional.scaled_dot_product_attention, []
 
     def dropout(states, p=0.5, training=True, inplace=False):
@@ -26,7 +28,10 @@ def drop_predictably(monkeypatch):
         return attend(q, k, v, attn_mask, 0.0, is_causal, scale=scale) * (1 + dropout_p)
 
     monkeypatch.setattr(nn.functional, "dropout", dropout)
-    without_our_masks = lambda self, states, residual=0.0: nn.Dropout.forward(self, states) + residual  # noqa: E731
+
+    def without_our_masks(self, states, residual=0.0):
+        return nn.Dropout.forward(self, states) + residual
+
     monkeypatch.setattr(Dropout, "forward", without_our_masks)
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", attention)
     return places
@@ -36,7 +41,10 @@ def test_both_models_are_one_network_that_drops_at_the_same_places(monkeypatch):
     rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
     ours = make_model(vocab_size=50, attention_bias=True, num_encoder_layers=3, **rates)
     marian = benchmark.make_marian(ours)
-    batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
+    batch = {
+        "input_ids": torch.randint(3, 50, (2, 6)),
+        "decoder_input_ids": torch.randint(3, 50, (2, 4)),
+    }
     with torch.no_grad():
         torch.testing.assert_close(marian(**batch).logits, ours(**batch).logits)
     places = drop_predictably(monkeypatch)
@@ -59,11 +67,16 @@ def test_both_models_make_the_references_and_nothing_else(num_beams):
             do_sample=False,
             logits_processor=benchmark.forced(references, num_beams),
         )
-        assert [row[1 : 1 + len(own)] for row, own in zip(out.tolist(), references, strict=True)] == references
+        assert [
+            row[1 : 1 + len(own)] for row, own in zip(out.tolist(), references, strict=True)
+        ] == references
 
 
 def test_batches_are_of_like_length_and_keep_pairs_together(tmp_path):
-    for name, texts in (("source", SENTENCES[::2] * 2), ("reference", [f"{text} No." for text in SENTENCES[::2] * 2])):
+    for name, texts in (
+        ("source", SENTENCES[::2] * 2),
+        ("reference", [f"{text} No." for text in SENTENCES[::2] * 2]),
+    ):
         (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
     files = str(tmp_path / "source"), str(tmp_path / "reference")
     task = benchmark.Task("ours", "base-references", 1, *files, None)

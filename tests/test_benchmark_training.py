@@ -24,12 +24,22 @@ def test_ratios_are_medians_over_rounds_of_the_same_rounds_speeds(capsys):
 def event(name, cpu=0, device=0, device_type=DeviceType.CPU, count=1, is_user_annotation=False):
     times = {"self_cpu_time_total": cpu, "self_device_time_total": device}
     return SimpleNamespace(
-        key=name, count=count, device_type=device_type, is_user_annotation=is_user_annotation, **times
+        key=name,
+        count=count,
+        device_type=device_type,
+        is_user_annotation=is_user_annotation,
+        **times,
     )
 
 
 def test_time_is_shared_out_by_kind_of_operation(capsys):
-    times = {"aten::mm": 5, "aten::addmm": 1, "aten::exp_": 1, "_scaled_dot_product_flash_attention": 2, "aten::lt": 1}
+    times = {
+        "aten::mm": 5,
+        "aten::addmm": 1,
+        "aten::exp_": 1,
+        "_scaled_dot_product_flash_attention": 2,
+        "aten::lt": 1,
+    }
     events = [event(name, cpu=time) for name, time in times.items()]
     operations = benchmark.operations_of(SimpleNamespace(key_averages=lambda: events), "cpu")
     assert operations[0] == {"kind": "matrix products", "name": "aten::mm", "calls": 1, "ms": 0.005}
@@ -47,7 +57,11 @@ def test_each_millisecond_of_a_gpu_counts_once():
         event("Optimizer.step#AdamW.step", device=9000, device_type=gpu, is_user_annotation=True),
         event("cudaLaunchKernel", cpu=50),
         event("Memcpy HtoD (Pinned -> Device)", device=500, device_type=gpu),
-        event("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", device=1000, device_type=gpu),
+        event(
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+            device=1000,
+            device_type=gpu,
+        ),
     ]
     operations = benchmark.operations_of(SimpleNamespace(key_averages=lambda: events), "cuda")
     assert [(row["calls"], row["ms"]) for row in operations] == [(3, 7), (1, 1), (1, 0.5)]
@@ -58,20 +72,54 @@ def test_each_millisecond_of_a_gpu_counts_once():
     ("kind", "name"),
     [
         ("matrix products", "nvjet_hsh_192x192_64x4_1x2_h_bz_coopA_NTN"),
-        ("matrix products", "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64_tn_align8>"),
-        ("matrix products", "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float>"),
-        ("attention", "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass>)"),
-        ("attention", "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128>>"),
-        ("attention", "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64"),
-        ("elementwise and reduce", "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add>"),
-        ("elementwise and reduce", "void (anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>"),
-        ("LayerNorm", "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>"),
+        (
+            "matrix products",
+            "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_128x64_tn_align8>",
+        ),
+        (
+            "matrix products",
+            "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float>",
+        ),
+        (
+            "attention",
+            "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::AttentionKernel<cutlass>)",
+        ),
+        (
+            "attention",
+            "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, "
+            "128, 128>>",
+        ),
+        (
+            "attention",
+            "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64",
+        ),
+        (
+            "elementwise and reduce",
+            "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add>",
+        ),
+        (
+            "elementwise and reduce",
+            "void (anonymous namespace)::cunn_SoftMaxForward<4, float, float, float>",
+        ),
+        (
+            "LayerNorm",
+            "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>",
+        ),
         (
             "optimiser",
-            "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
+            "void at::native::(anonymous "
+            "namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
         ),
-        ("dropout", "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, float>"),
-        ("embedding", "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned int, 2>"),
+        (
+            "dropout",
+            "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, "
+            "float>",
+        ),
+        (
+            "embedding",
+            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned "
+            "int, 2>",
+        ),
         ("copies", "Memcpy HtoD (Pinned -> Device)"),
         ("copies", "Memset (Device)"),
         ("compiled", "triton_poi_fused_addmm_relu_0"),
@@ -85,18 +133,29 @@ def test_kernels_have_the_kind_of_their_work(kind, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("contestant", benchmark.CONTESTANTS)
 def test_each_contestant_trains_and_is_measured(contestant, monkeypatch):
-    monkeypatch.setitem(benchmark.SIZES, "tiny", {**benchmark.SIZES["tiny"], "d_model": 16, "d_ff": 32})
+    monkeypatch.setitem(
+        benchmark.SIZES, "tiny", {**benchmark.SIZES["tiny"], "d_model": 16, "d_ff": 32}
+    )
     task = benchmark.Task(contestant, "tiny", "cpu", 512, 1, 1, False, False, True)
     figures = benchmark.measure(task)
     assert figures["tokens_per_second"] > 0 and figures["activation_mib"] > 0
-    assert figures["milliseconds"] > 0 and benchmark.time_by_kind(figures["operations"])["matrix products"] > 0
+    assert (
+        figures["milliseconds"] > 0
+        and benchmark.time_by_kind(figures["operations"])["matrix products"] > 0
+    )
 
 
 @pytest.mark.slow
 def test_contestants_get_the_same_batches(tmp_path):
     task = benchmark.Task("ours", "tiny", "cpu", 512, 1, 1, False, False, False)
     data, tokenizer = benchmark.synthetic_pairs(task.size, task.tokens), benchmark.make_tokenizer()
-    options = {"output_dir": str(tmp_path), "seed": 0, "use_cpu": True, "report_to": "none", "max_steps": 1}
+    options = {
+        "output_dir": str(tmp_path),
+        "seed": 0,
+        "use_cpu": True,
+        "report_to": "none",
+        "max_steps": 1,
+    }
     ours = benchmark.our_trainer(task, data, tokenizer, dict(options)).get_train_dataloader()
     theirs = benchmark.marian_trainer(
         dataclasses.replace(task, contestant="marian"), data, tokenizer, dict(options)

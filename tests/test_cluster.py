@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What `scripts/cluster` holds: configs that accelerate reads as meant, a Slurm script that starts and requeues."""
+"""What `scripts/cluster` holds: configs that accelerate reads as meant, a Slurm script that starts
+and requeues.
+"""
 
 import os
 import re
@@ -34,7 +36,9 @@ def started(monkeypatch):
 
     def start(words):
         configs = []
-        monkeypatch.setattr(run, "run", lambda arguments: configs.append(run.config_from_args(arguments)[0]))
+        monkeypatch.setattr(
+            run, "run", lambda arguments: configs.append(run.config_from_args(arguments)[0])
+        )
         monkeypatch.setattr("accelerate.utils.launch.is_port_in_use", lambda port: False)
         launch.launch_command(launch.launch_command_parser().parse_args(words))
         return configs[0]
@@ -44,7 +48,8 @@ def started(monkeypatch):
 
 def test_one_gpu_is_one_process_that_sees_one_gpu():
     arguments = launcher_arguments(["--config_file", str(FOLDER / "1-gpu.yaml"), *TRAIN])
-    assert (arguments.num_processes, arguments.gpu_ids) == (1, "0")  # of several, the Trainer would use DataParallel
+    # of several, the Trainer would use DataParallel
+    assert (arguments.num_processes, arguments.gpu_ids) == (1, "0")
     assert not (arguments.multi_gpu or arguments.use_fsdp or arguments.cpu)
 
 
@@ -58,23 +63,41 @@ def test_config_leaves_the_precision_to_the_training_command(name):
 
 @pytest.fixture
 def slurm(tmp_path):
-    """Function that starts the script with `srun` and `scontrol` that write down their arguments."""
+    """Function that starts the script with a `srun` and `scontrol` that record their arguments."""
 
     def start(srun="exit 0", **environment):
         tools = {"srun": srun, "scontrol": '[ "$1" != show ] || printf "node-a\\nnode-b\\n"'}
         for name, does in tools.items():
-            text = f'#!/usr/bin/env bash\nprintf "%s\\n" "{name} $*" >> "{tmp_path}/calls"\n{does}\n'
+            text = (
+                f'#!/usr/bin/env bash\nprintf "%s\\n" "{name} $*" >> "{tmp_path}/calls"\n{does}\n'
+            )
             (tmp_path / name).write_text(text, encoding="utf-8")
             (tmp_path / name).chmod(0o755)
-        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node-[a-b]", "SLURM_NNODES": "2", "SLURM_GPUS_ON_NODE": "8"}
+        job = {
+            "SLURM_JOB_ID": "7",
+            "SLURM_JOB_NODELIST": "node-[a-b]",
+            "SLURM_NNODES": "2",
+            "SLURM_GPUS_ON_NODE": "8",
+        }
         return subprocess.Popen(
-            ["bash", str(FOLDER / "train.slurm"), "--recipe", "quickstart", "--output-dir", "my runs"],
+            [
+                "bash",
+                str(FOLDER / "train.slurm"),
+                "--recipe",
+                "quickstart",
+                "--output-dir",
+                "my runs",
+            ],
             env={**os.environ, **job, **environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
             cwd=ROOT,
         )
 
     def calls():
-        return (tmp_path / "calls").read_text(encoding="utf-8").splitlines() if (tmp_path / "calls").exists() else []
+        return (
+            (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+            if (tmp_path / "calls").exists()
+            else []
+        )
 
     start.calls = calls
     return start
@@ -86,7 +109,11 @@ def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(slurm, starte
     config = started(words[words.index("launch") + 1 :])
     assert (config.max_nodes, config.nproc_per_node, config.max_restarts) == (2, 8, 3)
     assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "node-a:29500")
-    assert words[words.index("scripts/train.py") + 1 :][:3] == ["--resume", "--recipe", "quickstart"]
+    assert words[words.index("scripts/train.py") + 1 :][:3] == [
+        "--resume",
+        "--recipe",
+        "quickstart",
+    ]
 
 
 def test_slurm_script_gives_a_failure_back_and_does_not_repeat_it(slurm):
@@ -96,7 +123,10 @@ def test_slurm_script_gives_a_failure_back_and_does_not_repeat_it(slurm):
 
 def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slurm):
     write = 'printf "%s\\n" {} >> "$(dirname "$0")/calls"'.format
-    training = f"trap '{write('stopped')}; exit 130' TERM\n{write('ready')}\nwhile true; do sleep 0.05; done"
+    training = (
+        f"trap '{write('stopped')}; exit 130' TERM\n{write('ready')}\n"
+        "while true; do sleep 0.05; done"
+    )
     job = slurm(srun=training)
     deadline = time.monotonic() + 30
     while "ready" not in slurm.calls():
@@ -112,7 +142,11 @@ def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slur
 
 def commands():
     """The launch commands of the README, as lists of words."""
-    lines = "\n".join(re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)).replace("\\\n", " ").splitlines()
+    lines = (
+        "\n".join(re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL))
+        .replace("\\\n", " ")
+        .splitlines()
+    )
     return [shlex.split(line, comments=True) for line in lines if "scripts/train.py" in line]
 
 
@@ -121,7 +155,9 @@ def test_training_command_of_the_readme_is_understood(words):
     cli.build_parser().parse_args(["train", *words[words.index("scripts/train.py") + 1 :]])
 
 
-@pytest.mark.parametrize("words", [words for words in commands() if words[0] != "sbatch"], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [words for words in commands() if words[0] != "sbatch"], ids=" ".join
+)
 def test_launch_command_of_the_readme_starts_what_it_says(words, started):
     launcher = [*words[: words.index("scripts/train.py")], *TRAIN]
     launcher = [str(ROOT / word) if word.endswith(".yaml") else word for word in launcher]
@@ -136,7 +172,11 @@ def test_launch_command_of_the_readme_starts_what_it_says(words, started):
     machines = 2 if "--nnodes" in words or "2x8" in " ".join(words) else 1
     assert (config.max_nodes, config.nproc_per_node) == (machines, processes)
     if machines > 1:
-        assert (config.rdzv_backend, config.rdzv_endpoint, config.max_restarts) == ("c10d", "node-0:29500", 3)
+        assert (config.rdzv_backend, config.rdzv_endpoint, config.max_restarts) == (
+            "c10d",
+            "node-0:29500",
+            3,
+        )
 
 
 def test_readme_names_every_file_of_the_folder_and_starts_every_config():

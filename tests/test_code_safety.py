@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What no line of the package may do, read from its syntax: evaluate data, unpickle, start a shell, trust code."""
+"""What no line of the package may do, read from its syntax: evaluate data, unpickle, start a shell,
+trust code.
+"""
 
 import ast
 import functools
@@ -18,14 +20,26 @@ HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "input", "breakpoint"}
-NEVER_IMPORTED = {"pickle", "_pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "runpy", "pty"}
+NEVER_IMPORTED = {
+    "pickle",
+    "_pickle",
+    "cPickle",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "shelve",
+    "marshal",
+    "runpy",
+    "pty",
+}
 # Attributes of modules, as they would be written.
 NEVER_USED = re.compile(
     r"os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|startfile)|yaml\.(load|load_all|unsafe_load\w*|full_load\w*)"
     r"|torch\.(hub\.\w+|jit\.load|package\.\w+|classes\.\w+|ops\.load_library)"
     r"|subprocess\.(getoutput|getstatusoutput)"
 )
-# Who starts programs (git, uv, and the measuring scripts' own) or calls libraries of the system (malloc's limits).
+# Who starts programs (git, uv, and the measuring scripts' own) or calls libraries of the system
+# (malloc's limits).
 ALLOWED_FOR = {
     "subprocess": {
         "vaswani_transformer/version.py",
@@ -48,21 +62,41 @@ def dotted(node):
 
 def faults(code, path="x.py"):
     """What a file does that it must not, each with its line."""
-    return sorted({f"{node.lineno}: {fault}" for node in ast.walk(ast.parse(code)) for fault in _faults(node, path)})
+    return sorted(
+        {
+            f"{node.lineno}: {fault}"
+            for node in ast.walk(ast.parse(code))
+            for fault in _faults(node, path)
+        }
+    )
 
 
 def _faults(node, path):
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        names = (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+        )
         if isinstance(node, ast.ImportFrom):
             names += [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (name for name in names if name.split(".")[0] in NEVER_IMPORTED or NEVER_USED.fullmatch(name))
-        yield from (name for name in names if path not in ALLOWED_FOR.get(name.split(".")[0], [path]))
+        yield from (
+            name
+            for name in names
+            if name.split(".")[0] in NEVER_IMPORTED or NEVER_USED.fullmatch(name)
+        )
+        yield from (
+            name for name in names if path not in ALLOWED_FOR.get(name.split(".")[0], [path])
+        )
         by_name = {"import_module", "importlib.import_module"}
         yield from (n for n in names if n in by_name and path not in IMPORTS_BY_NAME)
     if isinstance(node, ast.Attribute) and NEVER_USED.fullmatch(dotted(node)):
         yield dotted(node)
-    if isinstance(node, ast.Attribute) and node.attr == "import_module" and path not in IMPORTS_BY_NAME:
+    if (
+        isinstance(node, ast.Attribute)
+        and node.attr == "import_module"
+        and path not in IMPORTS_BY_NAME
+    ):
         yield dotted(node)
     if isinstance(node, ast.Call):
         yield from _faults_of_call(node)
@@ -75,7 +109,14 @@ def _faults_of_call(node):
         yield name
     if name == "torch.load" and constant.get("weights_only") is not True:
         yield "torch.load without weights_only=True"
-    for key in ("weights_only", "shell", "allow_pickle", "trust_remote_code", "use_safetensors", "allow_all_kernels"):
+    for key in (
+        "weights_only",
+        "shell",
+        "allow_pickle",
+        "trust_remote_code",
+        "use_safetensors",
+        "allow_all_kernels",
+    ):
         safe = key in ("weights_only", "use_safetensors")
         if key in given and constant.get(key) is not safe:
             yield f"{key}={ast.unparse(given[key])}"
@@ -121,14 +162,18 @@ def test_what_must_not_be_is_found(code):
 
 def test_what_may_be_is_not_found():
     allowed = (
-        "model.eval()\nre.compile(text)\ntorch.compile(model)\ntorch.load(path, weights_only=True)\nyaml.safe_load(a)"
+        "model.eval()\nre.compile(text)\ntorch.compile(model)\ntorch.load(path, "
+        "weights_only=True)\nyaml.safe_load(a)"
     )
     assert faults(allowed + "\nAutoTokenizer.from_pretrained(path, trust_remote_code=False)") == []
 
 
 # ---- what travels to the Hub ----
 
-COMPUTES = {*"collections concurrent contextlib dataclasses functools html itertools logging math numbers".split()}
+COMPUTES = {
+    *"collections concurrent contextlib dataclasses functools html itertools".split(),
+    *"logging math numbers".split(),
+}
 COMPUTES |= {*"platform re threading types typing warnings weakref".split()}
 # The only file that is read: which make the processor is, for the faster of two ways to multiply.
 READS = {"cpu_kernels_vaswani_transformer.py": "Path('/proc/cpuinfo').read_text(encoding='utf-8')"}
@@ -151,7 +196,9 @@ def test_code_that_travels_has_no_way_to_files_programs_or_the_network(path):
                     "huggingface_hub.dataclasses",
                     ["strict"],
                 )
-        elif isinstance(node, ast.Call) and TOUCHES_FILES.fullmatch(dotted(node.func).split(".")[-1]):
+        elif isinstance(node, ast.Call) and TOUCHES_FILES.fullmatch(
+            dotted(node.func).split(".")[-1]
+        ):
             assert ast.unparse(node) == READS.get(path.name), f"{path.name}:{node.lineno}"
 
 
@@ -166,15 +213,22 @@ def name_of(requirement):
 
 @functools.cache
 def imported_distributions(folder=PACKAGE):
-    """Distributions that files of the package, or of another folder, import, by the names that are imported."""
+    """Distributions that files of the package, or of another folder, import, by the names that are
+    imported.
+    """
     found, known = {}, packages_distributions()
     for path in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
-            for top in {name.split(".")[0] for name in names} - {*sys.stdlib_module_names, PACKAGE.name}:
-                found[top] = sorted({name.lower().replace("_", "-") for name in known.get(top, [top])})
+            for top in {name.split(".")[0] for name in names} - {
+                *sys.stdlib_module_names,
+                PACKAGE.name,
+            }:
+                found[top] = sorted(
+                    {name.lower().replace("_", "-") for name in known.get(top, [top])}
+                )
     return found
 
 
@@ -185,7 +239,12 @@ def declared():
 
 def test_every_declared_dependency_is_used():
     folders = PACKAGE, PACKAGE.parent / "scripts"  # which draw with the extra `viz`
-    used = {name for folder in folders for names in imported_distributions(folder).values() for name in names}
+    used = {
+        name
+        for folder in folders
+        for names in imported_distributions(folder).values()
+        for name in names
+    }
     assert declared() - used == set()
 
 
@@ -193,4 +252,6 @@ def test_every_import_is_declared_or_comes_with_transformers():
     brought = {"numpy", "pyyaml", "safetensors", "tqdm"}
     assert brought <= {name_of(each) for each in requires("transformers") if "extra ==" not in each}
     allowed = declared() | brought
-    assert {top for top, names in imported_distributions().items() if not allowed & set(names)} == set()
+    assert {
+        top for top, names in imported_distributions().items() if not allowed & set(names)
+    } == set()

@@ -14,7 +14,13 @@ from vaswani_transformer import VaswaniTransformerConfig
 
 def test_defaults_are_the_papers_base_model():
     config = VaswaniTransformerConfig()
-    sizes = (config.num_encoder_layers, config.num_decoder_layers, config.d_model, config.d_ff, config.num_heads)
+    sizes = (
+        config.num_encoder_layers,
+        config.num_decoder_layers,
+        config.d_model,
+        config.d_ff,
+        config.num_heads,
+    )
     assert sizes == (6, 6, 512, 2048, 8)
     assert (config.d_k, config.d_v, config.dropout, config.vocab_size) == (64, 64, 0.1, 37_000)
 
@@ -46,8 +52,14 @@ def test_widths_of_heads_follow_from_sizes_by_either_name():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"d_model": 15, "d_k": 4, "d_v": 4}, "`d_model` must be even with sinusoidal positions.*got 15"),
-        ({"d_model": 16, "num_heads": 3}, "`d_model` must be divisible by `num_heads` while `d_k` is unset"),
+        (
+            {"d_model": 15, "d_k": 4, "d_v": 4},
+            "`d_model` must be even with sinusoidal positions.*got 15",
+        ),
+        (
+            {"d_model": 16, "num_heads": 3},
+            "`d_model` must be divisible by `num_heads` while `d_k` is unset",
+        ),
         ({"d_model": 16, "num_heads": 3, "d_k": 4}, "while `d_v` is unset"),
         ({"num_encoder_layers": 0}, "`num_encoder_layers` must be at least 1, got 0"),
         ({"vocab_size": -5}, "`vocab_size` must be at least 1"),
@@ -68,7 +80,9 @@ def test_odd_width_is_possible_with_learned_positions():
 
 
 def test_config_survives_saving_and_loading(tmp_path):
-    config = make_config(d_k=5, d_v=3, num_decoder_layers=4, source_language="en", target_language="de")
+    config = make_config(
+        d_k=5, d_v=3, num_decoder_layers=4, source_language="en", target_language="de"
+    )
     config.save_pretrained(tmp_path)
     again = AutoConfig.from_pretrained(tmp_path).to_dict()
     assert {**again, "_name_or_path": ""} == config.to_dict()
@@ -88,11 +102,18 @@ def test_installed_config_asks_for_no_remote_pipeline():
 def test_fields_of_a_newer_version_are_kept_and_named_once(tmp_path, caplog):
     make_config().save_pretrained(tmp_path)
     saved = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**saved, "query_norm": True, "sliding": [1, 2]}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({**saved, "query_norm": True, "sliding": [1, 2]})
+    )
     logging.Logger.warning_once.cache_clear()
     for _ in range(2):
         config = AutoConfig.from_pretrained(tmp_path)
-    assert caplog.text.count("query_norm, sliding, which this version of vaswani_transformer does not know") == 1
+    assert (
+        caplog.text.count(
+            "query_norm, sliding, which this version of vaswani_transformer does not know"
+        )
+        == 1
+    )
     assert config.query_norm is True
     config.save_pretrained(tmp_path / "again")
     saved = json.loads((tmp_path / "again" / "config.json").read_text())
@@ -101,7 +122,12 @@ def test_fields_of_a_newer_version_are_kept_and_named_once(tmp_path, caplog):
 
 def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, library_log):
     make_model(source_language="en", target_language="de").save_pretrained(tmp_path)
-    options = {"dtype": "bfloat16", "attn_implementation": "eager", "output_attentions": True, "num_beams": 3}
+    options = {
+        "dtype": "bfloat16",
+        "attn_implementation": "eager",
+        "output_attentions": True,
+        "num_beams": 3,
+    }
     AutoConfig.from_pretrained(tmp_path, **options)
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="bfloat16", attn_implementation="eager")
     assert not library_log.records
@@ -111,20 +137,28 @@ def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
     kernel = "kernels-community/flash-attn"
     make_config().save_pretrained(tmp_path)
     assert (
-        VaswaniTransformerConfig.from_pretrained(tmp_path, attn_implementation=kernel)._attn_implementation == kernel
+        VaswaniTransformerConfig.from_pretrained(
+            tmp_path, attn_implementation=kernel
+        )._attn_implementation
+        == kernel
     )
     saved = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**saved, "attn_implementation": kernel}))
-    with pytest.raises(ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"):
+    with pytest.raises(
+        ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"
+    ):
         VaswaniTransformerConfig.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("given", [{"d_model": 48}, {"hidden_size": 48}, {"num_heads": 4}, {"num_attention_heads": 4}])
+@pytest.mark.parametrize(
+    "given", [{"d_model": 48}, {"hidden_size": 48}, {"num_heads": 4}, {"num_attention_heads": 4}]
+)
 def test_widths_of_heads_follow_from_sizes_that_are_given_at_loading(given, tmp_path):
     VaswaniTransformerConfig(d_model=32, num_heads=2).save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path, **given)
     assert config.d_k == config.d_v == config.d_model // config.num_heads != 16
     assert AutoConfig.from_pretrained(tmp_path, **given, d_k=5).d_v == 16
-    VaswaniTransformerConfig(d_model=32, num_heads=2, d_k=8).save_pretrained(tmp_path)  # a choice, which stays
+    # a choice, which stays
+    VaswaniTransformerConfig(d_model=32, num_heads=2, d_k=8).save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path, **given)
     assert (config.d_k, config.d_v) == (8, 16)

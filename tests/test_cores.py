@@ -12,7 +12,8 @@ import torch
 
 from vaswani_transformer import cli, cores
 
-# Processor seconds of 100 short products with pauses of 5 ms between, as the threads wait: spinning or asleep.
+# Processor seconds of 100 short products with pauses of 5 ms between, as the threads wait: spinning
+# or asleep.
 WAITING = """
 import os, sys, time, torch
 from vaswani_transformer import cores
@@ -56,14 +57,18 @@ for _ in range(2):
         (60.0, 64, 16, True),
     ],
 )
-def test_a_machine_is_crowded_when_others_leave_no_core_for_a_thread(others, num_cores, num_threads, crowded):
+def test_a_machine_is_crowded_when_others_leave_no_core_for_a_thread(
+    others, num_cores, num_threads, crowded
+):
     assert cores.is_crowded(others, num_cores, num_threads) is crowded
 
 
 def test_time_is_counted_on_our_cores_and_not_where_they_idle_or_are_taken_by_the_host():
     ticks = os.sysconf("SC_CLK_TCK")
     rows = {0: [1, 2, 3, 1000, 1000, 4, 5, 1000, 1000, 1000], 1: [7] + [0] * 9, 10: [50] + [0] * 9}
-    lines = [f"cpu{core} " + " ".join(str(ticks * value) for value in row) for core, row in rows.items()]
+    lines = [
+        f"cpu{core} " + " ".join(str(ticks * value) for value in row) for core, row in rows.items()
+    ]
     stat = "\n".join(["cpu  9 9 9 9 9 9 9 9 9 9", *lines, "intr 1 2 3", "ctxt 4"])
     assert cores.seconds_used(stat, {0}) == 1 + 2 + 3 + 4 + 5
     assert cores.seconds_used(stat, {0, 1}) == 15 + 7
@@ -79,7 +84,9 @@ def two_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("case", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "one thread", "no count"])
-def test_nothing_watches_where_it_is_set_or_useless_or_impossible(case, two_threads, monkeypatch, tmp_path):
+def test_nothing_watches_where_it_is_set_or_useless_or_impossible(
+    case, two_threads, monkeypatch, tmp_path
+):
     if case == "one thread":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     elif case == "no count":
@@ -103,11 +110,16 @@ def test_the_command_shares_its_cores(two_threads, monkeypatch):
 def test_threads_sleep_while_the_machine_is_crowded_and_spin_again_afterwards():
     environment = {**os.environ, "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}
     environment.pop("OMP_WAIT_POLICY", None)
-    done = subprocess.run([sys.executable, "-c", WAITING], env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING], env=environment, check=True, capture_output=True, text=True
+    )
     rows = [line.split() for line in done.stdout.splitlines()]
-    seconds, threads = [[kind(row[place]) for row in rows] for place, kind in enumerate((float, int))]
+    seconds, threads = [
+        [kind(row[place]) for row in rows] for place, kind in enumerate((float, int))
+    ]
     for first in (0, 3):
         before, asleep, again = seconds[first : first + 3]
         assert asleep < 0.5 * min(before, again)
-        assert threads[first + 1] > threads[first + 2] > threads[first]  # the pool is gone, the watch goes later
+        # the pool is gone, the watch goes later
+        assert threads[first + 1] > threads[first + 2] > threads[first]
     assert threads[3] == threads[0]

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What works on a model works on one that lies on a device: the same numbers, and no copy in a loop."""
+"""What works on a model works on one that lies on a device: the same numbers, and no copy in a
+loop.
+"""
 
 import contextlib
 import copy
@@ -25,7 +27,9 @@ SOURCES, TARGETS = [*SENTENCES[::2], "A dog."], [*SENTENCES[1::2], "Ein Hund."]
 
 @pytest.fixture
 def models(accel):
-    """A model on the host and its copy on the device; their translations are as long as the source at most."""
+    """A model on the host and its copy on the device; their translations are as long as the source
+    at most.
+    """
     on_host = make_model(scale=3.0)
     on_host.generation_config.max_new_tokens_over_source = 0
     return on_host, copy.deepcopy(on_host).to(accel)
@@ -52,7 +56,12 @@ SEARCHES = {
     "beam": {"num_beams": 3},
     "sampled": {"num_beams": 1, "do_sample": True, "top_k": 5},
     "sampled beams": {"num_beams": 3, "do_sample": True},
-    "constrained": {"num_beams": 3, "no_repeat_ngram_size": 2, "bad_words_ids": [[7], [8, 9]], "min_new_tokens": 3},
+    "constrained": {
+        "num_beams": 3,
+        "no_repeat_ngram_size": 2,
+        "bad_words_ids": [[7], [8, 9]],
+        "min_new_tokens": 3,
+    },
     "prefix": {"num_beams": 3, "prefix_allowed_tokens_fn": lambda batch, sequence: [5, 6, 7, 2]},
     "static cache": {"num_beams": 3, "cache_implementation": "static"},
 }
@@ -62,17 +71,23 @@ SEARCHES = {
 def test_generate_finds_what_it_finds_on_the_cpu(models, tiny_tokenizer, search):
     if models[1].device.type == "cuda" and "do_sample" in search:
         pytest.skip("a GPU draws other random numbers")
-    expected, got = both(models, lambda model: generate(model, tiny_tokenizer, max_new_tokens=6, **search))
+    expected, got = both(
+        models, lambda model: generate(model, tiny_tokenizer, max_new_tokens=6, **search)
+    )
     assert torch.equal(got.sequences.cpu(), expected.sequences)
     if getattr(expected, "sequences_scores", None) is not None:
-        torch.testing.assert_close(got.sequences_scores.cpu(), expected.sequences_scores, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(
+            got.sequences_scores.cpu(), expected.sequences_scores, rtol=1e-5, atol=1e-6
+        )
 
 
 USES = {
     "translate": lambda model, tokenizer: list(translate(model, tokenizer, SOURCES)),
     "best": lambda model, tokenizer: list(translate_n_best(model, tokenizer, SOURCES, num_best=2)),
     "score": lambda model, tokenizer: list(score_pairs(model, tokenizer, SOURCES, TARGETS)),
-    "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0])["cross"][0].tolist(),
+    "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0])[
+        "cross"
+    ][0].tolist(),
     "pipeline": lambda model, tokenizer: pipeline(
         "translation", model=model, tokenizer=tokenizer, device=model.device
     )(SOURCES, batch_size=2),
@@ -91,7 +106,9 @@ def plain(value):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_fast", [True, False], ids=["our search", "transformers' search"])
 @pytest.mark.parametrize("name", USES)
-def test_translating_and_scoring_give_what_they_give_on_the_cpu(models, tiny_tokenizer, name, is_fast, monkeypatch):
+def test_translating_and_scoring_give_what_they_give_on_the_cpu(
+    models, tiny_tokenizer, name, is_fast, monkeypatch
+):
     if is_fast:  # a GPU's weights are plain, those of the Python device are of a class of their own
         monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
     expected, got = both(models, lambda model: plain(USES[name](model, tiny_tokenizer)))
@@ -109,8 +126,14 @@ def test_scoring_waits_a_few_times_a_batch_whatever_it_holds(models, tiny_tokeni
 
 
 def test_collators_leave_the_device_alone(models, tiny_tokenizer):
-    rows = [dict(tiny_tokenizer(source, text_target=target)) for source, target in zip(SOURCES, TARGETS, strict=True)]
-    for collate in (TranslationCollator(tiny_tokenizer), DataCollatorForSeq2Seq(tiny_tokenizer, model=models[1])):
+    rows = [
+        dict(tiny_tokenizer(source, text_target=target))
+        for source, target in zip(SOURCES, TARGETS, strict=True)
+    ]
+    for collate in (
+        TranslationCollator(tiny_tokenizer),
+        DataCollatorForSeq2Seq(tiny_tokenizer, model=models[1]),
+    ):
         with waits() as found:
             batch = collate(rows)
         assert found == [] and {tensor.device.type for tensor in batch.values()} == {"cpu"}
@@ -121,7 +144,9 @@ def test_model_is_loaded_to_a_device(models, tiny_tokenizer, accel, tmp_path):
     tiny_tokenizer.save_pretrained(tmp_path)
     loaded, _ = load_for_inference(tmp_path, device=accel)
     for name, tensor in models[0].state_dict().items():
-        assert loaded.state_dict()[name].device == accel and torch.equal(loaded.state_dict()[name].cpu(), tensor)
+        assert loaded.state_dict()[name].device == accel and torch.equal(
+            loaded.state_dict()[name].cpu(), tensor
+        )
 
 
 @pytest.fixture
@@ -133,11 +158,15 @@ def cudnn_attention():
 
 
 @pytest.mark.parametrize("use", ["translate", "best", "score", "pipeline"])
-def test_decoding_on_a_device_leaves_out_cudnns_attention(models, tiny_tokenizer, use, cudnn_attention):
+def test_decoding_on_a_device_leaves_out_cudnns_attention(
+    models, tiny_tokenizer, use, cudnn_attention
+):
     model, found = models[1], []
     cudnn_attention(True)
     for module in (model, model.model.encoder):
-        module.register_forward_pre_hook(lambda *_: found.append(torch.backends.cuda.cudnn_sdp_enabled()))
+        module.register_forward_pre_hook(
+            lambda *_: found.append(torch.backends.cuda.cudnn_sdp_enabled())
+        )
     USES[use](model, tiny_tokenizer)
     assert found and not any(found)
     assert torch.backends.cuda.cudnn_sdp_enabled()
@@ -161,10 +190,16 @@ def test_a_model_on_a_device_computes_in_bfloat16_where_that_is_asked_for(accel,
         load_for_inference(checkpoint, device="cpu", bf16=True)
 
 
-def test_batches_of_the_pipeline_on_a_device_are_bounded_by_tokens_alone(models, tiny_tokenizer, monkeypatch):
+def test_batches_of_the_pipeline_on_a_device_are_bounded_by_tokens_alone(
+    models, tiny_tokenizer, monkeypatch
+):
     model, rows = models[1], []
-    pipe = pipeline("translation", model=model, tokenizer=tiny_tokenizer, device=model.device, max_new_tokens=1)
+    pipe = pipeline(
+        "translation", model=model, tokenizer=tiny_tokenizer, device=model.device, max_new_tokens=1
+    )
     generate = model.generate
-    monkeypatch.setattr(model, "generate", lambda **given: rows.append(len(given["input_ids"])) or generate(**given))
+    monkeypatch.setattr(
+        model, "generate", lambda **given: rows.append(len(given["input_ids"])) or generate(**given)
+    )
     assert len(pipe(["a"] * 300)) == 300
     assert rows == [300]

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tour prints what it shows, the examples of CONTRIBUTING work as written, and every link leads somewhere."""
+"""The tour prints what it shows, the examples of CONTRIBUTING work as written, and every link leads
+somewhere.
+"""
 
 import contextlib
 import io
@@ -24,7 +26,9 @@ from vaswani_transformer.training.run import train
 
 # ---- the tour ----
 
-TOUR = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", text_of("docs/tour.md"), flags=re.DOTALL)
+TOUR = re.findall(
+    r"```python\n(.*?)```\n```text\n(.*?)```", text_of("docs/tour.md"), flags=re.DOTALL
+)
 SECTIONS = re.findall(r"^## ([\d.]+) ", text_of("docs/tour.md"), flags=re.MULTILINE)
 
 
@@ -37,7 +41,9 @@ def test_tour_shows_what_every_block_prints_in_the_papers_order():
 def test_tour_prints_what_it_shows(monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not folder.endswith("scripts/paper")])
+    monkeypatch.setattr(
+        sys, "path", [folder for folder in sys.path if not folder.endswith("scripts/paper")]
+    )
     namespace = {}
     for code, shown in TOUR:
         printed = io.StringIO()
@@ -47,11 +53,16 @@ def test_tour_prints_what_it_shows(monkeypatch):
 
 
 def code_in_tour():
-    """Each file of code that the tour links, with the symbols that stand before it since the link before."""
+    """Each file of code that the tour links, with the symbols that stand before it since the link
+    before.
+    """
     parts = re.split(r"\[[\w/]+\.py\]\(\.\./([\w/]+\.py)\)", text_of("docs/tour.md"))
     for before, file in zip(parts[::2], parts[1::2], strict=False):
-        symbols = re.findall(r"`([A-Za-z_][\w.]*)`", before.rpartition("\n\n")[2].rpartition("Code:")[2])
-        if symbols := [symbol for symbol in symbols if not symbol.endswith("_")]:  # else a second link in one sentence
+        symbols = re.findall(
+            r"`([A-Za-z_][\w.]*)`", before.rpartition("\n\n")[2].rpartition("Code:")[2]
+        )
+        # else a second link in one sentence
+        if symbols := [symbol for symbol in symbols if not symbol.endswith("_")]:
             yield file, symbols
 
 
@@ -60,7 +71,9 @@ def test_tour_names_code_where_it_is(file, symbols):
     text = (ROOT / file).read_text(encoding="utf-8")
     for symbol in symbols:
         name = symbol.split(".")[-1]
-        assert re.search(rf"\b(def|class) {name}\b|^{name}\b.* = |self\.{name} =", text, re.MULTILINE), symbol
+        assert re.search(
+            rf"\b(def|class) {name}\b|^{name}\b.* = |self\.{name} =", text, re.MULTILINE
+        ), symbol
 
 
 # ---- the paths of CONTRIBUTING ----
@@ -74,8 +87,14 @@ def path_in(title):
 
 
 def functions_passed(call):
-    """(function, file) of each function of the package that a call passes, in the order of their first calls."""
-    package, library, passed = ROOT / "vaswani_transformer", Path(transformers.__file__).parent.parent, {}
+    """(function, file) of each function of the package that a call passes, in the order of their
+    first calls.
+    """
+    package, library, passed = (
+        ROOT / "vaswani_transformer",
+        Path(transformers.__file__).parent.parent,
+        {},
+    )
 
     def note(frame, event, _):
         code = frame.f_code
@@ -110,12 +129,27 @@ def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     for part, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
         files[f"train_{part}"] = str(tmp_path / part)
         (tmp_path / part).write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
-    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    sizes = {
+        "d_model": 16,
+        "d_ff": 32,
+        "num_heads": 2,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+    }
     batches = {"max_source_tokens_per_batch": 100, "max_target_tokens_per_batch": 100}
-    recipe = Recipe(tokenizer=str(tmp_path / "tokenizer"), save_steps=1, max_steps=1, **files, **sizes, **batches)
+    recipe = Recipe(
+        tokenizer=str(tmp_path / "tokenizer"),
+        save_steps=1,
+        max_steps=1,
+        **files,
+        **sizes,
+        **batches,
+    )
     check_path("The path of a batch", lambda: train(recipe, tmp_path / "run", use_cpu=True))
     longer = replace(recipe, max_steps=2)
-    check_path("The path of a resume", lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True))
+    check_path(
+        "The path of a resume", lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True)
+    )
 
 
 # ---- the examples of CONTRIBUTING ----
@@ -134,7 +168,9 @@ def section(title):
 
 
 def follow(title, folder):
-    """Does the edits of a section in a copy of the package, and returns its other blocks as (language, code)."""
+    """Does the edits of a section in a copy of the package, and returns its other blocks as
+    (language, code).
+    """
     to_run = []
     for step in STEP.finditer(section(title)):
         if step["new"]:
@@ -149,7 +185,9 @@ def follow(title, folder):
 
 def change(path, hunk):
     """Applies the lines of a diff, whose old ones must be in a file once."""
-    old, new = ("".join(f"{line[1:]}\n" for line in hunk if line[0] in signs) for signs in (" -", " +"))
+    old, new = (
+        "".join(f"{line[1:]}\n" for line in hunk if line[0] in signs) for signs in (" -", " +")
+    )
     text = path.read_text(encoding="utf-8")
     assert text.count(f"\n{old}") == 1, f"{path} must have these lines once:\n{old}"
     path.write_text(text.replace(f"\n{old}", f"\n{new}"), encoding="utf-8")
@@ -173,13 +211,17 @@ print(json.dumps(printed))
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    """What the blocks of all three examples print, one after the other, in a copy of the package."""
+    """What the blocks of all three examples print in turn, in a copy of the package."""
     place = tmp_path_factory.mktemp("contributing")
     shutil.copytree(ROOT / "vaswani_transformer", place / "vaswani_transformer")
     for split in ("train", "test"):
         (place / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
         (place / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
-    steps = [step for title in ("Add a recipe", "Add a metric", "Add an export") for step in follow(title, place)]
+    steps = [
+        step
+        for title in ("Add a recipe", "Add a metric", "Add an export")
+        for step in follow(title, place)
+    ]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         input=json.dumps(steps),
@@ -190,7 +232,9 @@ def followed(tmp_path_factory):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(("recipe", "metric", "export", "numpy"), json.loads(done.stdout), strict=True)), place
+    return dict(
+        zip(("recipe", "metric", "export", "numpy"), json.loads(done.stdout), strict=True)
+    ), place
 
 
 @pytest.mark.slow
@@ -233,7 +277,9 @@ LINKED = sorted(
 
 def anchors(page):
     """The anchors of a page's headings, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL), re.MULTILINE)
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL), re.MULTILINE
+    )
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
@@ -252,12 +298,18 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_of_docs_is_named_in_the_readme():
-    assert [page for page in LINKED if page.startswith("docs/") and f"({page})" not in text_of("README.md")] == []
+    assert [
+        page
+        for page in LINKED
+        if page.startswith("docs/") and f"({page})" not in text_of("README.md")
+    ] == []
 
 
 # ---- the release ----
 
 
 def test_citation_is_of_the_newest_release_of_the_changelog():
-    version, date = re.search(r"^## (\d[\w.]*) - (\S+)$", text_of("CHANGELOG.md"), re.MULTILINE).groups()
+    version, date = re.search(
+        r"^## (\d[\w.]*) - (\S+)$", text_of("CHANGELOG.md"), re.MULTILINE
+    ).groups()
     assert f"\nversion: {version}\ndate-released: {date}\n" in text_of("CITATION.cff")

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of several sentences and lines: split, translated sentence by sentence, and put together as they were."""
+"""Texts of several sentences and lines: split, translated sentence by sentence, and put together as
+they were.
+"""
 
 import random
 import re
@@ -58,7 +60,9 @@ ${count}
 
 @pytest.fixture
 def saying(checkpoint, monkeypatch):
-    """Makes a pipeline whose model says what a function of the text does, and the list of texts that it saw."""
+    """Makes a pipeline whose model says what a function of the text does, and the list of texts
+    that it saw.
+    """
 
     def make(say):
         pipe, seen = pipeline("translation", model=str(checkpoint)), []
@@ -84,13 +88,16 @@ def copying(saying):
 
 
 def without_figures(text):
-    """A translation that loses all but letters and full stops, and turns words around, so that all are translated."""
+    """A translation that loses all but letters and full stops, and turns words around, so that all
+    are translated.
+    """
     return " ".join(word.swapcase() for word in re.sub(r"[^a-zA-Z. ]", "", text).split())
 
 
 # ---- splitting ----
 
-# Of each text its parts, between "|": what lies in front of the first sentence, the sentence, what lies behind it ...
+# Of each text its parts, between "|": what lies in front of the first sentence, the sentence, what
+# lies behind it ...
 SPLIT = [
     "",
     " \n ",
@@ -155,12 +162,48 @@ SENTENCES = [
     '"Yes."',
     "3.5 is more",
 ]
-BETWEEN = [" ", "  ", "\n", "\n\n", "\r\n", "\t", " \n - ", "\n1. ", "\n\u2022 ", "\u2028", "\n   \n"]
+BETWEEN = [
+    " ",
+    "  ",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\t",
+    " \n - ",
+    "\n1. ",
+    "\n\u2022 ",
+    "\u2028",
+    "\n   \n",
+]
 
 
 ODD = [
-    *("\x00", "\x0b", "\x1c", "\x85", "\u200b", "\u200d", "\u00ad", "\u3000", "\ufffd", "\u202e", "e\u0301", "\u0301"),
-    *("\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea", "</s>", "<pad>", "##AT##", "a-b", "'s", "\\", ",", ";"),
+    *(
+        "\x00",
+        "\x0b",
+        "\x1c",
+        "\x85",
+        "\u200b",
+        "\u200d",
+        "\u00ad",
+        "\u3000",
+        "\ufffd",
+        "\u202e",
+        "e\u0301",
+        "\u0301",
+    ),
+    *(
+        "\U0001f468\u200d\U0001f469",
+        "\U0001f1e9\U0001f1ea",
+        "</s>",
+        "<pad>",
+        "##AT##",
+        "a-b",
+        "'s",
+        "\\",
+        ",",
+        ";",
+    ),
     *("3. ", "- ", "(a) ", "STOP", "\u1e9e", "\u0130", "\u212a", "\uff1b", "\u2019", "\u201c"),
 ]
 SCRIPTS = """\
@@ -192,7 +235,9 @@ def random_texts(number, pieces=(*SENTENCES, *BETWEEN, *KEPT, *ODD, *SCRIPTS)):
     """Pieces of many scripts and what breaks things, put together at random."""
     draw = random.Random(0)
     for _ in range(number):
-        yield "".join(draw.choice(["", " "]) + draw.choice(pieces) for _ in range(draw.randint(1, 9)))
+        yield "".join(
+            draw.choice(["", " "]) + draw.choice(pieces) for _ in range(draw.randint(1, 9))
+        )
 
 
 def test_parts_of_1000_texts_make_them_up_again():
@@ -229,16 +274,26 @@ def test_texts_of_every_kind_come_back_where_the_translator_copies(copying, numb
     texts = list(random_texts(number))
     expected = [{"translation_text": text if text.strip() else ""} for text in texts]
     assert pipe(texts) == expected
-    assert not any("\n" in text for text in seen) and len(seen) > 0.9 * number  # some texts have nothing to translate
+    # some texts have nothing to translate
+    assert not any("\n" in text for text in seen) and len(seen) > 0.9 * number
     assert pipe(texts, split_sentences=False) == expected
 
 
 def test_each_sentence_is_translated_as_it_is_alone(translate):
-    first, second = (translate(text)[0]["translation_text"] for text in ("A dog runs.", "Two women read."))
-    assert translate("A dog runs.\n\n - Two women read. \n")[0]["translation_text"] == f"{first}\n\n - {second} \n"
-    whole = translate.model.generate(**translate.tokenizer("A dog runs. Two women read.", return_tensors="pt"))
+    first, second = (
+        translate(text)[0]["translation_text"] for text in ("A dog runs.", "Two women read.")
+    )
+    assert (
+        translate("A dog runs.\n\n - Two women read. \n")[0]["translation_text"]
+        == f"{first}\n\n - {second} \n"
+    )
+    whole = translate.model.generate(
+        **translate.tokenizer("A dog runs. Two women read.", return_tensors="pt")
+    )
     expected = translate.tokenizer.decode(whole[0], skip_special_tokens=True)
-    assert translate("A dog runs. Two women read.", split_sentences=False) == [{"translation_text": expected}]
+    assert translate("A dog runs. Two women read.", split_sentences=False) == [
+        {"translation_text": expected}
+    ]
 
 
 def test_splitting_can_be_off_from_the_start(checkpoint, translate):
@@ -255,7 +310,11 @@ def test_documents_of_every_kind_of_input_keep_their_order(copying):
     alone = [[{"translation_text": text}] for text in expected]
     assert [pipe(text) for text in texts] == alone
     assert pipe(tuple(texts)) == pipe(texts) == [each[0] for each in alone]
-    assert list(pipe(text for text in texts)) == list(pipe((text for text in texts), batch_size=2)) == alone
+    assert (
+        list(pipe(text for text in texts))
+        == list(pipe((text for text in texts), batch_size=2))
+        == alone
+    )
 
 
 def test_several_translations_of_a_document_are_those_of_its_sentences(copying):
@@ -275,7 +334,12 @@ def test_limit_of_bytes_is_that_of_a_sentence(copying):
 
 
 def test_what_is_no_text_is_refused_as_before(translate):
-    for wrong, kind in ((["A. B.", 3], "int"), (None, "NoneType"), (42, "int"), ({"text": "A dog."}, "dict")):
+    for wrong, kind in (
+        (["A. B.", 3], "int"),
+        (None, "NoneType"),
+        (42, "int"),
+        ({"text": "A dog."}, "dict"),
+    ):
         with pytest.raises(TypeError, match=f"must be a text .* got {kind}"):
             translate(wrong)
     with pytest.raises(TypeError, match="`target_prefix`"):
@@ -311,7 +375,11 @@ def test_white_space_around_a_sentence_comes_back_from_translate(copying):
 @pytest.mark.parametrize(
     ("around", "said", "expected"),
     [
-        ("See KEPT for more.", {"See": "Siehe.", "for more.": "f\u00fcr mehr."}, "Siehe KEPT f\u00fcr mehr."),
+        (
+            "See KEPT for more.",
+            {"See": "Siehe.", "for more.": "f\u00fcr mehr."},
+            "Siehe KEPT f\u00fcr mehr.",
+        ),
         ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "Look KEPT please"),
         ("ดูที่KEPTนะ", {"ดูที่": "Look at", "นะ": "please"}, "Look at KEPT please"),
         ("看KEPT吧", {"看": "見て", "吧": "ください"}, "見てKEPTください"),
@@ -403,7 +471,9 @@ def test_translations_are_the_models_own(saying, text, said):
 
 
 def test_the_beginning_of_a_longer_address_is_no_copy(saying):
-    pipe, _ = saying({"See www.a.bc now.": "Siehe www.a.bcd jetzt.", "See": "Siehe", "now.": "jetzt."}.get)
+    pipe, _ = saying(
+        {"See www.a.bc now.": "Siehe www.a.bcd jetzt.", "See": "Siehe", "now.": "jetzt."}.get
+    )
     assert pipe("See www.a.bc now.") == [{"translation_text": "Siehe www.a.bc jetzt."}]
 
 
@@ -435,7 +505,9 @@ def test_tokens_of_the_tokenizer_are_left_to_the_model(saying):
         ("我买了 USB 和 DVD", "我买了 USB 和 DVD", "我买了 USB 和 DVD now."),
     ],
 )
-def test_capitals_alone_are_translated_as_small_letters_and_come_back_as_capitals(saying, text, seen, found):
+def test_capitals_alone_are_translated_as_small_letters_and_come_back_as_capitals(
+    saying, text, seen, found
+):
     pipe, asked = saying(lambda text: f"{text} now.")
     assert pipe(text) == [{"translation_text": found}]
     assert asked == [seen]
@@ -464,7 +536,9 @@ def test_shouted_pieces_come_back_as_capitals(saying):
         ("Hi. Bye!", {"Hi.": "你好。", "Bye!": "再见！"}, "你好。 再见！"),
     ],
 )
-def test_sentences_that_touched_have_a_space_between_them_in_other_scripts(saying, text, said, expected):
+def test_sentences_that_touched_have_a_space_between_them_in_other_scripts(
+    saying, text, said, expected
+):
     pipe, _ = saying(said.get)
     assert pipe(text) == [{"translation_text": expected}]
 
@@ -515,7 +589,9 @@ def test_streamer_gets_the_words_of_every_sentence_as_they_are_found(translate):
     streamer = Parts(translate.tokenizer, skip_special_tokens=True)
     first, second = translate(["A dog runs.", "Two women read."], num_beams=1)
     found = translate("A dog runs.\nTwo women read.", num_beams=1, streamer=streamer)
-    assert found == [{"translation_text": f"{first['translation_text']}\n{second['translation_text']}"}]
+    assert found == [
+        {"translation_text": f"{first['translation_text']}\n{second['translation_text']}"}
+    ]
     assert "".join(parts) == first["translation_text"] + second["translation_text"]
     assert len([part for part in parts if part]) > 3
 
@@ -532,8 +608,12 @@ def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams)
         found = model.generate(**tokenizer(text, return_tensors="pt"), **start, num_beams=num_beams)
         expected = tokenizer.decode(found[0], skip_special_tokens=True)
         assert expected.startswith(prefix.rstrip())
-        assert translate(text, target_prefix=prefix, num_beams=num_beams) == [{"translation_text": expected}]
-    several = translate(["A dog runs.", "Two women read.", ""], target_prefix="Ein", num_beams=num_beams)
+        assert translate(text, target_prefix=prefix, num_beams=num_beams) == [
+            {"translation_text": expected}
+        ]
+    several = translate(
+        ["A dog runs.", "Two women read.", ""], target_prefix="Ein", num_beams=num_beams
+    )
     assert [each["translation_text"][:3] for each in several] == ["Ein", "Ein", ""]
 
 
@@ -541,7 +621,10 @@ def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams)
 
 
 def test_scores_are_means_of_the_log_probabilities_that_the_search_found(translate):
-    texts, options = ["A dog runs.", "Two women read a book."], {"num_return_sequences": 2, "length_penalty": 0.0}
+    texts, options = (
+        ["A dog runs.", "Two women read a book."],
+        {"num_return_sequences": 2, "length_penalty": 0.0},
+    )
     found = translate([*texts, ""], return_scores=True, **options)
     assert found.pop() == [{"translation_text": "", "score": None, "words": []}] * 2
     for text, translations in zip(texts, found, strict=True):
@@ -552,7 +635,9 @@ def test_scores_are_means_of_the_log_probabilities_that_the_search_found(transla
             (own.sequences_scores / counts).tolist(), abs=1e-4
         )
         for each in translations:
-            assert "".join(word["word"] for word in each["words"]) == each["translation_text"].replace(" ", "")
+            assert "".join(word["word"] for word in each["words"]) == each[
+                "translation_text"
+            ].replace(" ", "")
 
 
 def test_document_has_the_words_and_the_mean_score_of_its_sentences_which_keep_theirs(translate):

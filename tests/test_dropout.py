@@ -22,7 +22,9 @@ def test_dropout_zeroes_a_share_of_elements_at_every_place_of_a_random_word(ones
 
 def test_dropout_is_independent_between_neighbours(ones):
     dropped = Dropout(0.3)(ones).flatten().eq(0).double()
-    pairs = torch.stack([(dropped[:-shift] * dropped[shift:]).mean() for shift in (1, 2, 3, 4, 8, 1001)])
+    pairs = torch.stack(
+        [(dropped[:-shift] * dropped[shift:]).mean() for shift in (1, 2, 3, 4, 8, 1001)]
+    )
     assert (pairs - 0.09).abs().max() < 5 * (0.09 * 0.91 / len(dropped)) ** 0.5
 
 
@@ -49,7 +51,9 @@ def test_dropout_adds_a_residual_to_what_it_gives_without_one(ones, rate, traini
     torch.manual_seed(5)
     out = layer(states, residual=residual)
     torch.testing.assert_close(out, expected)
-    torch.testing.assert_close(torch.autograd.grad((out * 5).sum(), (states, residual)), expected_grads)
+    torch.testing.assert_close(
+        torch.autograd.grad((out * 5).sum(), (states, residual)), expected_grads
+    )
 
 
 def test_dropout_adds_in_the_wider_type_and_gives_each_input_a_gradient_of_its_own(ones):

@@ -18,12 +18,22 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 pytestmark = pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
 EXAMPLES = Path(__file__).resolve().parents[1] / "scripts" / "examples"
-FRENCH = ["Un été, deux femmes lisent un livre.", "Le garçon a été surpris par l'orage d'août.", "Où est la forêt ?"]
-ENGLISH = ["One summer, two women read a book.", "The boy was surprised by the storm.", "Where is the forest?"]
+FRENCH = [
+    "Un été, deux femmes lisent un livre.",
+    "Le garçon a été surpris par l'orage d'août.",
+    "Où est la forêt ?",
+]
+ENGLISH = [
+    "One summer, two women read a book.",
+    "The boy was surprised by the storm.",
+    "Where is the forest?",
+]
 
 
 def run_example(name, **options):
-    """Calls the example's `main` with `--option value ...` of the keywords; True is a flag, a list several values."""
+    """Calls the example's `main` with `--option value ...` of the keywords; True is a flag, a list
+    several values.
+    """
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -36,7 +46,10 @@ def run_example(name, **options):
 
 def mean_loss(folder, sources, targets):
     """Nats per target token of a saved model, sentence by sentence."""
-    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    model, tokenizer = (
+        AutoModelForSeq2SeqLM.from_pretrained(folder),
+        AutoTokenizer.from_pretrained(folder),
+    )
     losses, counts = [], []
     for source, target in zip(sources, targets, strict=True):
         batch = tokenizer([source], text_target=[target], return_tensors="pt")
@@ -57,7 +70,10 @@ def texts(tmp_path_factory):
     english, german = write("en-de.en", SENTENCES[::2]), write("en-de.de", SENTENCES[1::2])
     return {
         "de": {"train_source": english, "train_target": german},
-        "fr": {"train_source": write("en-fr.en", ENGLISH), "train_target": write("en-fr.fr", FRENCH)},
+        "fr": {
+            "train_source": write("en-fr.en", ENGLISH),
+            "train_target": write("en-fr.fr", FRENCH),
+        },
     }
 
 
@@ -68,7 +84,9 @@ def texts(tmp_path_factory):
 def tuning(checkpoint, texts):
     """Options of fine_tune.py."""
     pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
-    sides = texts["de"] | {name.replace("train", "validation"): path for name, path in texts["de"].items()}
+    sides = texts["de"] | {
+        name.replace("train", "validation"): path for name, path in texts["de"].items()
+    }
     return {"model": checkpoint, "max_steps": 15, "learning_rate": 0.01, **sides}
 
 
@@ -80,18 +98,30 @@ def tuned(tuning, tmp_path_factory):
 
 
 def test_fine_tuning_lowers_the_loss(checkpoint, tuned):
-    before, after = (mean_loss(folder, SENTENCES[::2], SENTENCES[1::2]) for folder in (checkpoint, tuned))
+    before, after = (
+        mean_loss(folder, SENTENCES[::2], SENTENCES[1::2]) for folder in (checkpoint, tuned)
+    )
     assert after < 0.7 * before
 
 
 def test_frozen_weights_stay_bit_equal_and_all_others_move(checkpoint, tuned):
-    before, after = (dict(AutoModelForSeq2SeqLM.from_pretrained(f).named_parameters()) for f in (checkpoint, tuned))
+    before, after = (
+        dict(AutoModelForSeq2SeqLM.from_pretrained(f).named_parameters())
+        for f in (checkpoint, tuned)
+    )
     unmoved = {name for name in before if torch.equal(before[name], after[name])}
-    assert unmoved == {name for name in before if name.startswith(("model.encoder", "model.shared"))}
+    assert unmoved == {
+        name for name in before if name.startswith(("model.encoder", "model.shared"))
+    }
 
 
-def test_fine_tuned_model_decodes_as_the_one_it_came_from_which_its_card_names(checkpoint, tuning, tuned):
-    before, after = (json.loads((folder / "generation_config.json").read_text()) for folder in (checkpoint, tuned))
+def test_fine_tuned_model_decodes_as_the_one_it_came_from_which_its_card_names(
+    checkpoint, tuning, tuned
+):
+    before, after = (
+        json.loads((folder / "generation_config.json").read_text())
+        for folder in (checkpoint, tuned)
+    )
     assert after == before
     card = (tuned / "README.md").read_text(encoding="utf-8")
     text = Path(tuning["train_source"]).name
@@ -108,7 +138,13 @@ def lora(request, checkpoint, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lora")
     flags = {"adapt_head": True} if request.param else {}
     run_example(
-        "fine_tune_lora", model=checkpoint, output_dir=folder, **texts["de"], max_steps=15, learning_rate=0.02, **flags
+        "fine_tune_lora",
+        model=checkpoint,
+        output_dir=folder,
+        **texts["de"],
+        max_steps=15,
+        learning_rate=0.02,
+        **flags,
     )
     return folder
 
@@ -116,13 +152,17 @@ def lora(request, checkpoint, texts, tmp_path_factory):
 @pytest.mark.slow
 def test_lora_lowers_the_loss_and_the_merged_model_is_the_adapters(checkpoint, lora):
     folders = (checkpoint, lora / "adapter", lora / "merged")
-    before, adapter, merged = (mean_loss(folder, SENTENCES[::2], SENTENCES[1::2]) for folder in folders)
+    before, adapter, merged = (
+        mean_loss(folder, SENTENCES[::2], SENTENCES[1::2]) for folder in folders
+    )
     assert adapter < 0.7 * before
     assert math.isclose(adapter, merged, rel_tol=1e-5)
 
 
 def test_lora_adapter_holds_no_weights_of_the_model_and_its_card_names_no_folder(checkpoint, lora):
-    assert all("lora_" in name for name in load_file(lora / "adapter" / "adapter_model.safetensors"))
+    assert all(
+        "lora_" in name for name in load_file(lora / "adapter" / "adapter_model.safetensors")
+    )
     card = (lora / "adapter" / "README.md").read_text(encoding="utf-8")
     assert str(checkpoint) not in card and "base_model" not in card
 
@@ -134,7 +174,9 @@ def test_lora_adapter_holds_no_weights_of_the_model_and_its_card_names_no_folder
 def french_tokenizer(checkpoint, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     text = texts["fr"]["train_target"]
-    run_example("extend_tokenizer", tokenizer=checkpoint, text=text, num_entries=20, output_dir=folder)
+    run_example(
+        "extend_tokenizer", tokenizer=checkpoint, text=text, num_entries=20, output_dir=folder
+    )
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -146,21 +188,30 @@ def test_extended_tokenizer_keeps_every_old_id(tiny_tokenizer, french_tokenizer)
 
 def test_extended_tokenizer_writes_the_new_language_shorter(tiny_tokenizer, french_tokenizer):
     old, new = (
-        [len(ids) for ids in tokenizer(FRENCH)["input_ids"]] for tokenizer in (tiny_tokenizer, french_tokenizer)
+        [len(ids) for ids in tokenizer(FRENCH)["input_ids"]]
+        for tokenizer in (tiny_tokenizer, french_tokenizer)
     )
     assert sum(new) < 0.8 * sum(old)
 
 
-@pytest.mark.parametrize("text", [*FRENCH, *SENTENCES, "étés</s>  d'été\t\U0001f600 A\u0300 ﬀ\n", "unforeseen lestés"])
-def test_extended_tokenizer_only_joins_old_pieces_and_loses_nothing(tiny_tokenizer, french_tokenizer, text):
+@pytest.mark.parametrize(
+    "text", [*FRENCH, *SENTENCES, "étés</s>  d'été\t\U0001f600 A\u0300 ﬀ\n", "unforeseen lestés"]
+)
+def test_extended_tokenizer_only_joins_old_pieces_and_loses_nothing(
+    tiny_tokenizer, french_tokenizer, text
+):
     ids = french_tokenizer(text)["input_ids"]
     assert french_tokenizer.decode(ids, skip_special_tokens=True) == text.strip()
     new_tokens = french_tokenizer.convert_ids_to_tokens(ids)[:-1]
-    assert [piece for token in new_tokens for piece in split(tiny_tokenizer, token)] == tiny_tokenizer.tokenize(text)
+    assert [
+        piece for token in new_tokens for piece in split(tiny_tokenizer, token)
+    ] == tiny_tokenizer.tokenize(text)
 
 
 def split(tokenizer, token):
-    """The tokenizer's pieces of a token that it may not have: its merges, one after the other, over the letters."""
+    """The tokenizer's pieces of a token that it may not have: its merges, one after the other, over
+    the letters.
+    """
     pieces = list(token)
     for left, right in json.loads(tokenizer.backend_tokenizer.to_str())["model"]["merges"]:
         place = 0
@@ -188,16 +239,23 @@ def untrained_french(checkpoint, french_tokenizer, texts, tmp_path_factory):
 @pytest.fixture(scope="module")
 def french(checkpoint, french_tokenizer, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("french")
-    return train_french(checkpoint, french_tokenizer, texts, folder, max_steps=15, learning_rate=0.01)
+    return train_french(
+        checkpoint, french_tokenizer, texts, folder, max_steps=15, learning_rate=0.01
+    )
 
 
 def test_new_entries_begin_as_the_mean_of_the_pieces_that_spelt_them(
     checkpoint, untrained_french, tiny_tokenizer, french_tokenizer
 ):
-    old, new = (AutoModelForSeq2SeqLM.from_pretrained(f).model.shared.weight for f in (checkpoint, untrained_french))
+    old, new = (
+        AutoModelForSeq2SeqLM.from_pretrained(f).model.shared.weight
+        for f in (checkpoint, untrained_french)
+    )
     for token_id in range(300, 320):
         pieces = split(tiny_tokenizer, french_tokenizer.convert_ids_to_tokens(token_id))
-        expected = sum(old[tiny_tokenizer.convert_tokens_to_ids(piece)] for piece in pieces) / len(pieces)
+        expected = sum(old[tiny_tokenizer.convert_tokens_to_ids(piece)] for piece in pieces) / len(
+            pieces
+        )
         torch.testing.assert_close(new[token_id], expected)
     assert torch.equal(new[:300], old)
 
@@ -219,7 +277,9 @@ def test_new_pair_is_a_task_of_its_own(french):
 def test_unextended_tokenizer_and_the_models_own_folder_are_refused(
     fault, checkpoint, french_tokenizer, texts, tmp_path, capsys
 ):
-    options = {"tokenizer": {"tokenizer": checkpoint}, "--output-dir": {"output_dir": checkpoint}}[fault]
+    options = {"tokenizer": {"tokenizer": checkpoint}, "--output-dir": {"output_dir": checkpoint}}[
+        fault
+    ]
     with pytest.raises(SystemExit):
         train_french(checkpoint, french_tokenizer, texts, tmp_path, **options)
     assert fault in capsys.readouterr().err.splitlines()[-1]
@@ -234,6 +294,11 @@ def test_freezing_what_the_model_does_not_have_is_refused(tuning, tmp_path, caps
 def test_text_that_gives_no_new_entries_is_refused(checkpoint, tmp_path, capsys):
     (tmp_path / "empty.fr").write_text("\n")
     with pytest.raises(SystemExit):
-        run_example("extend_tokenizer", tokenizer=checkpoint, text=tmp_path / "empty.fr", output_dir=tmp_path / "out")
+        run_example(
+            "extend_tokenizer",
+            tokenizer=checkpoint,
+            text=tmp_path / "empty.fr",
+            output_dir=tmp_path / "out",
+        )
     assert "got none" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Our own search against the library's loop under the same rule, option by option, and when it is used at all."""
+"""Our own search against the library's loop under the same rule, option by option, and when it is
+used at all.
+"""
 
 import copy
 import gc
@@ -29,7 +31,13 @@ from search_checks import (
 )
 from tiny import make_model
 from torch.utils._pytree import tree_leaves, tree_map_only
-from transformers import GenerationMixin, LogitsProcessor, MaxLengthCriteria, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationMixin,
+    LogitsProcessor,
+    MaxLengthCriteria,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 from transformers.generation import logits_process
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
@@ -46,7 +54,9 @@ VOCABULARY = 24
 
 @pytest.fixture
 def searches(monkeypatch):
-    """[whether the search was our own] of every call so far; `is_allowed` False leaves it to the library."""
+    """[whether the search was our own] of every call so far; `is_allowed` False leaves it to the
+    library.
+    """
 
     class Searches(list):
         is_allowed = True
@@ -64,7 +74,9 @@ def searches(monkeypatch):
 @pytest.fixture(params=[True, False], ids=["packed", "plain"])
 def packing(request, monkeypatch):
     """Weights that are packed for the CPU, where it can, or never."""
-    monkeypatch.setattr(decoder_session, "can_pack", lambda weight: request.param and linear.can_pack(weight))
+    monkeypatch.setattr(
+        decoder_session, "can_pack", lambda weight: request.param and linear.can_pack(weight)
+    )
 
 
 def both(searches, model, batch, **options):
@@ -84,7 +96,9 @@ def assert_equal(ours, theirs, atol=1e-10):
     assert ours.sequences.tolist() == theirs.sequences.tolist()
     assert ours.sequences.dtype == theirs.sequences.dtype
     if "beam_indices" in theirs:  # of beam search
-        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=atol)
+        torch.testing.assert_close(
+            ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=atol
+        )
         assert ours.beam_indices.tolist() == theirs.beam_indices.tolist()
         assert ours.beam_indices.dtype == theirs.beam_indices.dtype
 
@@ -126,17 +140,27 @@ OPTIONS = {
     "forced end": {"forced_eos_token_id": 2, "max_new_tokens": 4},
     "sequence_bias": {"sequence_bias": [[[5], 2.0]]},
     "ends ever more likely": {"exponential_decay_length_penalty": (4, 1.5)},
-    "ends ever more likely, early stopping": {"exponential_decay_length_penalty": (4, 1.5), "early_stopping": True},
-    "ends ever more likely, never early": {"exponential_decay_length_penalty": (4, 1.5), "early_stopping": "never"},
+    "ends ever more likely, early stopping": {
+        "exponential_decay_length_penalty": (4, 1.5),
+        "early_stopping": True,
+    },
+    "ends ever more likely, never early": {
+        "exponential_decay_length_penalty": (4, 1.5),
+        "early_stopping": "never",
+    },
     "renormalized": {"renormalize_logits": True, "suppress_tokens": [3]},
     "two ends": {"eos_token_id": [2, 5]},
     "three ends more likely than all else": {
         "eos_token_id": [2, 5, 6],
-        "sequence_bias": [[[token], -20.0] for token in range(VOCABULARY) if token not in (2, 5, 6)],
+        "sequence_bias": [
+            [[token], -20.0] for token in range(VOCABULARY) if token not in (2, 5, 6)
+        ],
         "length_penalty": 8.0,  # the best still comes late
     },
     "constrained": {"prefix_allowed_tokens_fn": only_allowed},
-    "with a criterion of the library": {"stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(30)])},
+    "with a criterion of the library": {
+        "stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(30)])
+    },
 }
 each_option = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
@@ -149,7 +173,8 @@ def test_search_equals_the_librarys_in_float64(searches, options):
 
 
 class Recorded(Operations):
-    """What a CUDA graph is: the operations of one step on the memory that it found, to be done again without Python.
+    """What a CUDA graph is: the operations of one step on the memory that it found, to be done
+    again without Python.
 
     Reading a result on the host is refused, as it is while a graph is captured.
     """
@@ -164,7 +189,9 @@ class Recorded(Operations):
     def __call__(self):
         now = {}  # what stands at present for the tensors that were made while recording
         for function, args, kwargs, result in [] if self.is_done else self.calls:
-            args, kwargs = tree_map_only(torch.Tensor, lambda each: now.get(id(each), each), (args, kwargs))
+            args, kwargs = tree_map_only(
+                torch.Tensor, lambda each: now.get(id(each), each), (args, kwargs)
+            )
             pairs = zip(tree_leaves(result), tree_leaves(function(*args, **kwargs)), strict=True)
             now.update((id(before), after) for before, after in pairs)
         self.is_done = False
@@ -172,14 +199,18 @@ class Recorded(Operations):
 
 @pytest.fixture
 def as_on_a_device(monkeypatch):
-    """Steps of fixed shapes, recorded and replayed as CUDA graphs are; where there are processors, only the former."""
+    """Steps of fixed shapes, recorded and replayed as CUDA graphs are; where there are processors,
+    only the former.
+    """
     monkeypatch.setattr(decoder_session, "is_static", lambda device: True)
     monkeypatch.setattr(fast_search, "can_capture", lambda device: True)
     monkeypatch.setattr(fast_search, "capture", Recorded)
 
 
 @each_option
-def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(searches, options, as_on_a_device):
+def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(
+    searches, options, as_on_a_device
+):
     for seed in range(2):
         assert_same(searches, random_model(seed), pad(random_sentences(seed)), **options)
 
@@ -201,16 +232,23 @@ def test_steps_that_cannot_be_captured_are_launched_one_by_one(monkeypatch, capl
 
 @pytest.fixture
 def on_accelerator(accel, monkeypatch):
-    """Moves a model and a batch; the class of the accelerator's weights is its own, which nothing else may be."""
+    """Moves a model and a batch; the class of the accelerator's weights is its own, which nothing
+    else may be.
+    """
     if accel.type != "cuda":
         monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
-    return lambda model, batch: (model.to(accel), {name: each.to(accel) for name, each in batch.items()})
+    return lambda model, batch: (
+        model.to(accel),
+        {name: each.to(accel) for name, each in batch.items()},
+    )
 
 
 @pytest.mark.heavy  # the steps themselves are tested above, on the CPU
 @each_option
 @each_search
-def test_search_on_an_accelerator_equals_the_librarys_on_the_host(searches, num_beams, options, on_accelerator):
+def test_search_on_an_accelerator_equals_the_librarys_on_the_host(
+    searches, num_beams, options, on_accelerator
+):
     options = {"num_beams": num_beams, **options}
     options["num_beams"] = options.pop("beams", [num_beams])[0]
     model, batch = random_model(num_beams), pad(random_sentences(num_beams))
@@ -224,7 +262,9 @@ def test_search_on_an_accelerator_equals_the_librarys_on_the_host(searches, num_
 
 
 @each_search
-def test_search_on_an_accelerator_keeps_no_gradients(searches, on_accelerator, num_beams, monkeypatch):
+def test_search_on_an_accelerator_keeps_no_gradients(
+    searches, on_accelerator, num_beams, monkeypatch
+):
     model, batch = on_accelerator(random_model(0), pad(random_sentences(0, 1)))
     with_gradients, step = [], decoder_session.DecoderSession.step
     monkeypatch.setattr(
@@ -242,7 +282,10 @@ def test_search_goes_on_after_a_call_that_asked_for_attention(searches, num_beam
     model, batch = random_model(0), pad(random_sentences(0))
     before = model.generate(**batch, num_beams=num_beams)
     assert model(**batch, labels=batch["input_ids"], output_attentions=True).cross_attentions
-    assert torch.equal(model.generate(**batch, num_beams=num_beams), before) and searches == [True, True]
+    assert torch.equal(model.generate(**batch, num_beams=num_beams), before) and searches == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.slow
@@ -251,11 +294,17 @@ def test_search_on_an_accelerator_looks_no_further_than_eight_steps_behind_the_l
 ):
     steps, make_room = [], decoder_session.DecoderSession.make_room
     monkeypatch.setattr(
-        decoder_session.DecoderSession, "make_room", lambda session: steps.append(0) or make_room(session)
+        decoder_session.DecoderSession,
+        "make_room",
+        lambda session: steps.append(0) or make_room(session),
     )
     for seed in range(6):
         steps.clear()
-        longest = random_model(seed).generate(**pad(random_sentences(seed)), num_beams=1, max_new_tokens=60).shape[1]
+        longest = (
+            random_model(seed)
+            .generate(**pad(random_sentences(seed)), num_beams=1, max_new_tokens=60)
+            .shape[1]
+        )
         assert longest - 1 <= len(steps) < longest + 8
 
 
@@ -271,14 +320,19 @@ def test_search_in_half_precision_scores_in_fp32(searches, request, monkeypatch,
     monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)  # packed weights, too
     found = model.generate(**batch, num_beams=4, return_dict_in_generate=True)
     assert searches == [True] and found.sequences_scores.dtype == torch.float32
-    for sentence, row, score in zip(sentences, found.sequences.cpu(), found.sequences_scores.tolist(), strict=True):
+    for sentence, row, score in zip(
+        sentences, found.sequences.cpu(), found.sequences_scores.tolist(), strict=True
+    ):
         expected = rescored(exact_model, sentence, without_padding(generated_tokens(row)), 0.6)
         assert score == pytest.approx(expected, rel=0.03)
 
 
 @each_search
 def test_some_sentences_of_these_tests_end_by_themselves_and_some_at_their_limits(num_beams):
-    outputs = [random_model(seed).generate(**pad(random_sentences(seed)), num_beams=num_beams) for seed in range(20)]
+    outputs = [
+        random_model(seed).generate(**pad(random_sentences(seed)), num_beams=num_beams)
+        for seed in range(20)
+    ]
     ends = [2 in row for output in outputs for row in output.tolist()]
     assert 0.05 * len(ends) < sum(ends) < len(ends)
 
@@ -287,7 +341,9 @@ def test_some_sentences_of_these_tests_end_by_themselves_and_some_at_their_limit
 
 
 class NoWordTwice(LogitsProcessor):
-    """A processor that the package does not know and that counts on the place of each row in the batch."""
+    """A processor that the package does not know and that counts on the place of each row in the
+    batch.
+    """
 
     def __init__(self, num_rows):
         self.num_rows = num_rows
@@ -312,7 +368,9 @@ class LikesSevens(LogitsProcessor):
     """A processor of the user's own that lifts scores above 0."""
 
     def __call__(self, input_ids, scores):
-        return scores.index_add(1, torch.tensor([7, 2]), scores.new_tensor([[1.5, 0.5]]).expand(len(scores), -1))
+        return scores.index_add(
+            1, torch.tensor([7, 2]), scores.new_tensor([[1.5, 0.5]]).expand(len(scores), -1)
+        )
 
 
 RAISING = {
@@ -328,17 +386,27 @@ RAISING = {
     "search", [{"early_stopping": "never", "length_penalty": 1.0}, {"length_penalty": 0.0}], ids=str
 )
 @pytest.mark.parametrize("options", RAISING.values(), ids=RAISING)
-def test_search_stops_as_transformers_does_when_scores_may_rise(searches, monkeypatch, options, search, is_ours):
+def test_search_stops_as_transformers_does_when_scores_may_rise(
+    searches, monkeypatch, options, search, is_ours
+):
     options = {**options, **search, "num_beams": 4, "max_new_tokens": 40}
-    searches.is_allowed, cases = is_ours, [(random_model(seed), pad(random_sentences(seed))) for seed in range(3)]
-    found = [model.generate(**batch, length_penalty_offset=0, **copy.deepcopy(options)) for model, batch in cases]
+    searches.is_allowed, cases = (
+        is_ours,
+        [(random_model(seed), pad(random_sentences(seed))) for seed in range(3)],
+    )
+    found = [
+        model.generate(**batch, length_penalty_offset=0, **copy.deepcopy(options))
+        for model, batch in cases
+    ]
     assert searches == [is_ours] * 3
     for name in ("_beam_search", "_update_finished_beams", "_check_early_stop_heuristic"):
         own = inspect.getattr_static(GenerationMixin, name)
         monkeypatch.setattr(VaswaniTransformerForConditionalGeneration, name, own)
     for (model, batch), sequences in zip(cases, found, strict=True):
         expected = model.generate(**batch, **copy.deepcopy(options))
-        assert [generated_tokens(row) for row in sequences] == [generated_tokens(row) for row in expected]
+        assert [generated_tokens(row) for row in sequences] == [
+            generated_tokens(row) for row in expected
+        ]
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
@@ -347,7 +415,8 @@ def test_search_stops_as_transformers_does_when_scores_may_rise(searches, monkey
     [
         logits_process.MinLengthLogitsProcessor(3, [2, 9]),
         logits_process.MinNewTokensLengthLogitsProcessor(1, 2, 2),
-        logits_process.SuppressTokensLogitsProcessor([4, 0, 11, 40, -1]),  # two are no tokens of the vocabulary
+        # two are no tokens of the vocabulary
+        logits_process.SuppressTokensLogitsProcessor([4, 0, 11, 40, -1]),
         logits_process.SuppressTokensAtBeginLogitsProcessor([1, 5], 2),
         logits_process.ForcedBOSTokenLogitsProcessor(6),
         logits_process.NoRepeatNGramLogitsProcessor(1),
@@ -356,12 +425,16 @@ def test_search_stops_as_transformers_does_when_scores_may_rise(searches, monkey
 )
 def test_processors_of_single_tokens_do_what_they_do_in_transformers(processor, length):
     scores, prefixes = torch.randn(6, 12), torch.randint(12, (6, length))
-    assert torch.equal(process(processor, prefixes, scores.clone()), processor(prefixes, scores.clone()))
+    assert torch.equal(
+        process(processor, prefixes, scores.clone()), processor(prefixes, scores.clone())
+    )
 
 
 def test_processors_see_padding_behind_the_ends_of_many_sentences(searches):
     for seed in range(4):
-        assert_same(searches, random_model(seed), pad(random_sentences(seed, 12)), repetition_penalty=1.7)
+        assert_same(
+            searches, random_model(seed), pad(random_sentences(seed, 12)), repetition_penalty=1.7
+        )
 
 
 class KeepsWhatItSees(LogitsProcessor):
@@ -385,7 +458,8 @@ def test_a_processor_may_keep_what_it_sees(searches, num_beams):
         model.generate(**batch, num_beams=num_beams, logits_processor=[processor])
         kept.append(processor.seen)
     assert searches == [True, False]
-    for (own_ids, own), (ids, scores) in zip(*kept, strict=False):  # the library may take a step more
+    # the library may take a step more
+    for (own_ids, own), (ids, scores) in zip(*kept, strict=False):
         assert torch.equal(own_ids[0], ids[0])
         torch.testing.assert_close(own[0], scores[0], rtol=1e-5, atol=1e-5)
         own += 1  # no tensor of inference mode
@@ -433,7 +507,12 @@ def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches):
 
 
 def learned_positions(number):
-    model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=number)
+    model = make_model(
+        scale=2.5,
+        vocab_size=VOCABULARY,
+        position_encoding="learned",
+        max_position_embeddings=number,
+    )
     return model.double(), pad(random_sentences(0, 3))
 
 
@@ -443,7 +522,8 @@ def test_learned_positions_may_end_behind_the_sentences(searches):
 
 
 def test_learned_positions_may_end_between_two_looks_at_a_device(searches, as_on_a_device):
-    options = {"max_new_tokens": 40, "min_new_tokens": 9, "sequence_bias": [[[2], 99.0]]}  # all end with the 10th
+    # all end with the 10th
+    options = {"max_new_tokens": 40, "min_new_tokens": 9, "sequence_bias": [[[2], 99.0]]}
     assert_same(searches, *learned_positions(11), beams=[1], **options)
 
 
@@ -473,7 +553,9 @@ def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypat
 def test_sentences_whose_result_is_known_leave_the_batch(searches, monkeypatch):
     rows, step = [], decoder_session.DecoderSession.step
     monkeypatch.setattr(
-        decoder_session.DecoderSession, "step", lambda *args: rows.append(args[1].numel()) or step(*args)
+        decoder_session.DecoderSession,
+        "step",
+        lambda *args: rows.append(args[1].numel()) or step(*args),
     )
     sentences = [[5, 2], [6, 2], [7, 2], [5, 6, 7, 8, 9, 5, 6, 7, 8, 9, 5, 6, 2]]
     assert_same(searches, random_model(0), pad(sentences), beams=[4], suppress_tokens=[2])
@@ -521,7 +603,8 @@ def with_patched_forward(model, layer):
 
 
 def with_patched_preparation(model, layer):
-    model.prepare_inputs_for_generation = model.prepare_inputs_for_generation  # as PEFT's prefix tuning does
+    # as PEFT's prefix tuning does
+    model.prepare_inputs_for_generation = model.prepare_inputs_for_generation
 
 
 def with_parametrization(model, layer):
@@ -656,10 +739,19 @@ def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options
     [
         Operations,
         lambda: torch.autocast("cpu", torch.bfloat16),
-        lambda: torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: None),
-        lambda: mock.patch.dict(ALL_ATTENTION_FUNCTIONS._local_mapping, sdpa=scaled_dot_product_attention),
+        lambda: torch.nn.modules.module.register_module_forward_hook(
+            lambda module, args, output: None
+        ),
+        lambda: mock.patch.dict(
+            ALL_ATTENTION_FUNCTIONS._local_mapping, sdpa=scaled_dot_product_attention
+        ),
     ],
-    ids=["watched operations", "autocast", "hooks of all modules", "another attention under the library's name"],
+    ids=[
+        "watched operations",
+        "autocast",
+        "hooks of all modules",
+        "another attention under the library's name",
+    ],
 )
 def test_what_holds_for_all_operations_leaves_the_search_to_the_library(searches, context):
     with context():
@@ -669,13 +761,16 @@ def test_what_holds_for_all_operations_leaves_the_search_to_the_library(searches
 
 def test_gradients_leave_the_search_to_the_library(searches):
     model = random_model(0)
-    inspect.unwrap(type(model).generate)(model, **pad(random_sentences(0, 3)))  # without torch.no_grad
+    # without torch.no_grad
+    inspect.unwrap(type(model).generate)(model, **pad(random_sentences(0, 3)))
     assert searches == [False]
 
 
 def test_adapted_encoders_do_not_slow_the_search(searches):
     model = random_model(0)
-    model.model.encoder.layers[0].fc1.register_forward_hook(lambda module, args, output: output * 0.5)
+    model.model.encoder.layers[0].fc1.register_forward_hook(
+        lambda module, args, output: output * 0.5
+    )
     assert_same(searches, model, pad(random_sentences(0, 3)))
 
 
@@ -727,7 +822,9 @@ def by_loading(model, layer):
 
 
 def by_another_parameter(model, layer):
-    layer.encoder_attn.q_proj.weight = torch.nn.Parameter(-layer.encoder_attn.q_proj.weight.detach())
+    layer.encoder_attn.q_proj.weight = torch.nn.Parameter(
+        -layer.encoder_attn.q_proj.weight.detach()
+    )
 
 
 def by_another_type(model, layer):
@@ -735,7 +832,14 @@ def by_another_type(model, layer):
 
 
 ROUNDINGS = [by_half_precision_and_back, by_another_type]
-CHANGES = [by_an_optimizer, by_a_fused_optimizer, by_data, by_one_number_and_eval, by_other_data, by_loading]
+CHANGES = [
+    by_an_optimizer,
+    by_a_fused_optimizer,
+    by_data,
+    by_one_number_and_eval,
+    by_other_data,
+    by_loading,
+]
 
 
 @pytest.mark.usefixtures("packing")
@@ -755,7 +859,10 @@ def test_weights_are_copied_once_while_they_stay_the_same_and_64_numbers_of_each
     kept = decoder_session.DecoderProjections.of(model)
     with Operations() as operations:
         assert decoder_session.DecoderProjections.of(model) is kept
-    assert max(args[0].numel() for function, args, *_ in operations.calls if "sum" in str(function)) <= 64
+    assert (
+        max(args[0].numel() for function, args, *_ in operations.calls if "sum" in str(function))
+        <= 64
+    )
     assert not any(word in name for name in operations.names() for word in ("copy", "clone", "mm"))
 
 
@@ -805,7 +912,9 @@ def test_scores_that_are_no_numbers_are_refused(searches, is_ours, num_beams, pr
     torch.nn.init.constant_(model.lm_head.weight[9], torch.nan)
     searches.is_allowed = is_ours
     with pytest.raises(ValueError, match="must be numbers, got NaN"):
-        model.generate(**pad(random_sentences(0, 3)), num_beams=num_beams, logits_processor=processors)
+        model.generate(
+            **pad(random_sentences(0, 3)), num_beams=num_beams, logits_processor=processors
+        )
     assert searches == [is_ours]
 
 

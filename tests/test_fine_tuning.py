@@ -22,16 +22,21 @@ from vaswani_transformer.evaluation.translate import translate_n_best
 from vaswani_transformer.export import Translator, export_ctranslate2, export_marian
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:Model has `tie_word_embeddings=True`", "ignore:Setting `save_embedding_layers` to `True`"
+    "ignore:Model has `tie_word_embeddings=True`",
+    "ignore:Setting `save_embedding_layers` to `True`",
 )
 LAYERS = ["q_proj", "v_proj", "fc1", "fc2"]
-each_target = pytest.mark.parametrize("targets", [LAYERS, ["lm_head"], [*LAYERS, "lm_head"]], ids=" ".join)
+each_target = pytest.mark.parametrize(
+    "targets", [LAYERS, ["lm_head"], [*LAYERS, "lm_head"]], ids=" ".join
+)
 
 
 @pytest.fixture
 def base(tmp_path, tiny_tokenizer):
     """Folder of a saved model with tied weights."""
-    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(tmp_path / "base")
+    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(
+        tmp_path / "base"
+    )
     tiny_tokenizer.save_pretrained(tmp_path / "base")
     return tmp_path / "base"
 
@@ -62,7 +67,11 @@ def untied_double():
 
 def decoder_inputs(model, batch):
     shifted = model.get_base_model().prepare_decoder_input_ids_from_labels(batch["labels"])
-    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"], "decoder_input_ids": shifted}
+    return {
+        "input_ids": batch["input_ids"],
+        "attention_mask": batch["attention_mask"],
+        "decoder_input_ids": shifted,
+    }
 
 
 def make_library_trainer(model, tokenizer, rows, folder, **options):
@@ -77,7 +86,9 @@ def make_library_trainer(model, tokenizer, rows, folder, **options):
 
 
 @each_target
-def test_merged_adapter_gives_the_logits_and_translations_of_the_unmerged(adapt, tiny_batch, source, targets):
+def test_merged_adapter_gives_the_logits_and_translations_of_the_unmerged(
+    adapt, tiny_batch, source, targets
+):
     plain, model = untied_double(), adapt(untied_double(), targets)
     logits, merged = model(**tiny_batch).logits, copy.deepcopy(model).merge_and_unload()
     torch.testing.assert_close(merged(**tiny_batch).logits, logits, rtol=1e-9, atol=1e-9)
@@ -123,7 +134,9 @@ def test_saved_adapter_loads_and_translates_in_the_pipeline(
 
 
 def test_saved_adapter_with_trained_tokens_is_taken_for_whole(adapt, base, tiny_batch, tmp_path):
-    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), ["q_proj"], trainable_token_indices=[7, 9]).float()
+    model = adapt(
+        AutoModelForSeq2SeqLM.from_pretrained(base), ["q_proj"], trainable_token_indices=[7, 9]
+    ).float()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter += 0.1 * ("trainable_tokens_delta" in name)
@@ -158,18 +171,27 @@ def test_merged_copies_of_embeddings_survive_save_and_reload(
         model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "merged")
         assert torch.equal(model(**tiny_batch).logits, logits)
     tiny_tokenizer.save_pretrained(tmp_path / "merged")
-    assert torch.equal(load_for_inference(tmp_path / "merged", device="cpu")[0](**tiny_batch).logits, logits)
+    assert torch.equal(
+        load_for_inference(tmp_path / "merged", device="cpu")[0](**tiny_batch).logits, logits
+    )
     assert torch.equal(merged(**tiny_batch).logits, logits)
 
 
-def test_merged_copies_of_embeddings_are_exported_whole_or_refused(with_copies, tiny_tokenizer, tmp_path, recwarn):
+def test_merged_copies_of_embeddings_are_exported_whole_or_refused(
+    with_copies, tiny_tokenizer, tmp_path, recwarn
+):
     with_copies.merge_and_unload().save_pretrained(tmp_path / "merged")
     tiny_tokenizer.save_pretrained(tmp_path / "merged")
-    with pytest.raises(ValueError, match=r"tied embeddings .* got \{'tie_word_embeddings': False\}"):
+    with pytest.raises(
+        ValueError, match=r"tied embeddings .* got \{'tie_word_embeddings': False\}"
+    ):
         export_marian(tmp_path / "merged", tmp_path / "marian")
     assert not (tmp_path / "marian").exists()
     pytest.importorskip("ctranslate2", reason="the extra export is not installed")
-    model, texts = load_for_inference(tmp_path / "merged", device="cpu")[0], ["A dog runs.", "Two women."]
+    model, texts = (
+        load_for_inference(tmp_path / "merged", device="cpu")[0],
+        ["A dog runs.", "Two women."],
+    )
     found = Translator(export_ctranslate2(tmp_path / "merged", tmp_path / "ct2")).n_best(texts, 1)
     for ours, theirs in zip(translate_n_best(model, tiny_tokenizer, texts, 1), found, strict=True):
         assert [each.text for each in theirs] == [each.text for each in ours]
@@ -194,7 +216,9 @@ def test_output_projection_of_its_own_survives_save_and_reload(tiny_batch, tmp_p
     assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
 
 
-def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(with_copies, base, tiny_batch, tmp_path):
+def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(
+    with_copies, base, tiny_batch, tmp_path
+):
     with_copies.peft_config["default"].base_model_name_or_path = str(base)
     with_copies.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
@@ -202,7 +226,8 @@ def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(with_copies, 
     again.check_loaded_weights()
     try:
         check_peft_version(MIN_PEFT_VERSION)
-    except ValueError as error:  # transformers 5.24 saves no adapter by a peft before 0.22, which is not published yet
+    # transformers 5.24 saves no adapter by a peft before 0.22, which is not published yet
+    except ValueError as error:
         pytest.skip(str(error))
     again.save_pretrained(tmp_path / "again")
     assert (tmp_path / "again" / "adapter_model.safetensors").is_file()
@@ -211,7 +236,9 @@ def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(with_copies, 
 def test_adapted_model_is_evaluated_by_its_translations(adapt, base, tiny_tokenizer, tmp_path):
     model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), LAYERS).float()
     rows = [{"input_ids": tiny_tokenizer("A dog.")["input_ids"], "labels": [5, 6, 2]}]
-    trainer = make_library_trainer(model, tiny_tokenizer, rows, tmp_path, predict_with_generate=True)
+    trainer = make_library_trainer(
+        model, tiny_tokenizer, rows, tmp_path, predict_with_generate=True
+    )
     predicted = torch.tensor(trainer.predict(rows).predictions)
     expected = model.generate(input_ids=torch.tensor([rows[0]["input_ids"]]))
     assert torch.equal(predicted[:, : expected.shape[1]], expected)
@@ -228,11 +255,20 @@ def is_tied(model):
 def sizes(model):
     """The vocabulary's size wherever a model holds one."""
     parts = model, model.model, model.model.encoder, model.model.decoder
-    modules = model.model.shared, model.model.encoder.embed_tokens, model.model.decoder.embed_tokens, model.lm_head
-    return {part.config.vocab_size for part in parts} | {module.weight.shape[0] for module in modules}
+    modules = (
+        model.model.shared,
+        model.model.encoder.embed_tokens,
+        model.model.decoder.embed_tokens,
+        model.lm_head,
+    )
+    return {part.config.vocab_size for part in parts} | {
+        module.weight.shape[0] for module in modules
+    }
 
 
-@pytest.mark.parametrize(("size", "multiple", "expected"), [(310, None, 310), (290, None, 290), (290, 8, 296)])
+@pytest.mark.parametrize(
+    ("size", "multiple", "expected"), [(310, None, 310), (290, None, 290), (290, 8, 296)]
+)
 def test_resized_vocabulary_has_one_size_and_one_matrix(size, multiple, expected):
     model = make_model()
     model.resize_token_embeddings(size, pad_to_multiple_of=multiple)
@@ -254,7 +290,9 @@ def test_new_entries_learn_and_the_model_comes_back_tied_and_whole(tiny_tokenize
     model = make_model()
     model.resize_token_embeddings(310)
     rows = [{"input_ids": [5, 305, 2], "labels": [301, 302, 2]}] * 8
-    make_library_trainer(model, tiny_tokenizer, rows, tmp_path, max_steps=60, learning_rate=0.01).train()
+    make_library_trainer(
+        model, tiny_tokenizer, rows, tmp_path, max_steps=60, learning_rate=0.01
+    ).train()
     assert model.eval().generate(torch.tensor([[5, 305, 2]]))[0].tolist() == [1, 301, 302, 2]
     model.save_pretrained(tmp_path / "saved")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
@@ -281,7 +319,9 @@ def test_pipeline_refuses_a_tokenizer_larger_than_the_vocabulary(larger_tokenize
         pipeline("translation", model=make_model(), tokenizer=larger_tokenizer)
 
 
-def test_inference_refuses_a_folder_with_a_tokenizer_larger_than_the_vocabulary(base, larger_tokenizer):
+def test_inference_refuses_a_folder_with_a_tokenizer_larger_than_the_vocabulary(
+    base, larger_tokenizer
+):
     larger_tokenizer.save_pretrained(base)
     with pytest.raises(ValueError, match=BOTH_SIZES):
         load_for_inference(base)
@@ -290,4 +330,6 @@ def test_inference_refuses_a_folder_with_a_tokenizer_larger_than_the_vocabulary(
 def test_resizing_makes_room_for_a_larger_tokenizer(larger_tokenizer):
     model = make_model(scale=2.5)
     model.resize_token_embeddings(len(larger_tokenizer))
-    assert len(pipeline("translation", model=model, tokenizer=larger_tokenizer)("A lighthouse.")) == 1
+    assert (
+        len(pipeline("translation", model=model, tokenizer=larger_tokenizer)("A lighthouse.")) == 1
+    )

@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 6.1's decoding inside `generate`: defaults, limits, stop and errors. The search itself: test_search.py."""
+"""Section 6.1's decoding inside `generate`: defaults, limits, stop and errors.
+
+The search itself: test_search.py.
+"""
 
 import copy
 
@@ -38,7 +41,8 @@ SCORED = {"return_dict_in_generate": True}
 @pytest.mark.parametrize(
     ("alpha", "running", "finished", "can_improve"),
     [
-        # At the limit of 55 tokens -4 is worth -4 / 10^0.6 = -1.005; at the present 3 tokens only -3.37.
+        # At the limit of 55 tokens -4 is worth -4 / 10^0.6 = -1.005; at the present 3 tokens only
+        # -3.37.
         (0.6, -4.0, -3.0, True),
         (0.6, -4.0, -1.0, False),
         # Under a negative alpha the next length, 4, is the best that can come: -4 * (9 / 6) = -6.
@@ -49,8 +53,12 @@ SCORED = {"return_dict_in_generate": True}
     ],
 )
 def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished, can_improve):
-    rule = SearchRule(alpha=alpha, offset=5, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
-    got = rule.can_improve(torch.tensor([[running, -9.0]]), torch.tensor([[finished, -9.0]]), length=3)
+    rule = SearchRule(
+        alpha=alpha, offset=5, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True
+    )
+    got = rule.can_improve(
+        torch.tensor([[running, -9.0]]), torch.tensor([[finished, -9.0]]), length=3
+    )
     assert got.tolist() == [[can_improve]]
 
 
@@ -99,7 +107,9 @@ def fresh():
 
 
 @pytest.mark.parametrize("content", ["whole", None, '{"num_beams": 4, '])
-def test_a_loaded_model_decodes_as_the_paper_also_without_a_good_generation_config(tmp_path, fresh, content):
+def test_a_loaded_model_decodes_as_the_paper_also_without_a_good_generation_config(
+    tmp_path, fresh, content
+):
     before = fresh.generation_config
     fresh.save_pretrained(tmp_path)
     if content is None:
@@ -120,7 +130,8 @@ def test_a_search_that_a_folder_leaves_open_stays_open(tmp_path, fresh):
 def test_beams_asked_of_a_model_from_a_configuration_are_scored_as_the_paper_does(fresh):
     source, options = torch.tensor([[5, 6, 7, 8, 2]]), {"num_beams": 4, **SCORED}
     assert torch.equal(
-        fresh.generate(source, **options).sequences_scores, make_model().generate(source, **options).sequences_scores
+        fresh.generate(source, **options).sequences_scores,
+        make_model().generate(source, **options).sequences_scores,
     )
 
 
@@ -151,7 +162,9 @@ def test_a_chosen_search_survives_saving(chosen, expected, tmp_path, fresh):
 def test_a_length_penalty_of_the_call_holds_for_a_model_without_one(fresh):
     options = {"num_beams": 2, "max_new_tokens": 5, "suppress_tokens": [2], **SCORED}
     first, second = (
-        fresh.generate(torch.tensor([[5, 2]]), length_penalty=alpha, **options).sequences_scores.item()
+        fresh.generate(
+            torch.tensor([[5, 2]]), length_penalty=alpha, **options
+        ).sequences_scores.item()
         for alpha in (0.0, 2.0)
     )
     assert second == pytest.approx(first / ((5 + 5) / 6) ** 2, rel=1e-5)
@@ -174,7 +187,9 @@ def test_offset_of_the_model_survives_saving_and_a_config_of_the_callers_without
 
 def test_beams_of_a_config_without_our_keys_are_scored_as_the_librarys():
     model = make_model().double()
-    model.generation_config = GenerationConfig(num_beams=3, eos_token_id=2, pad_token_id=0, decoder_start_token_id=1)
+    model.generation_config = GenerationConfig(
+        num_beams=3, eos_token_id=2, pad_token_id=0, decoder_start_token_id=1
+    )
     options = {"max_new_tokens": 5, **SCORED}
     found = model.generate(torch.tensor([[5, 2]]), **options)
     expected = model.generate(torch.tensor([[5, 2]]), length_penalty=1.0, **options)
@@ -183,11 +198,15 @@ def test_beams_of_a_config_without_our_keys_are_scored_as_the_librarys():
 
 def test_greedy_search_is_saved_beside_a_length_penalty(tmp_path):
     model = make_model()
-    for penalty, kept in ((0.6, 0.6), (1.0, 1.0), (1.2, 0.6)):  # of which transformers saves 1.0 alone
+    # of which transformers saves 1.0 alone
+    for penalty, kept in ((0.6, 0.6), (1.0, 1.0), (1.2, 0.6)):
         model.generation_config.update(num_beams=1, length_penalty=penalty)
         model.save_pretrained(tmp_path)
         loaded = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path)
-        assert (model.generation_config.length_penalty, loaded.generation_config.num_beams) == (penalty, 1)
+        assert (model.generation_config.length_penalty, loaded.generation_config.num_beams) == (
+            penalty,
+            1,
+        )
         assert loaded._prepare_generation_config(None, num_beams=4)[0].length_penalty == kept
 
 
@@ -238,14 +257,26 @@ LIMITS = {
     "of the paper": ({}, {}, 1 + 5 + 50),
     "max_new_tokens of the call": ({}, {"max_new_tokens": 3}, 4),
     "max_length of the call": ({}, {"max_length": 4}, 4),
-    "max_length of the call that equals an ignored one": ({"max_length": 20}, {"max_length": 20}, 20),
+    "max_length of the call that equals an ignored one": (
+        {"max_length": 20},
+        {"max_length": 20},
+        20,
+    ),
     "max_new_tokens of a passed config": ({}, passed(max_new_tokens=3, num_beams=2), 4),
     "max_length of a passed config": ({"max_length": 20}, passed(max_length=9, num_beams=2), 9),
     "a passed config without one": ({}, passed(num_beams=1), 56),
     "the model's max_new_tokens": ({"max_new_tokens": 3, "max_length": 20}, {}, 4),
-    "the model's max_new_tokens beside a passed config": ({"max_new_tokens": 3}, passed(num_beams=2), 4),
+    "the model's max_new_tokens beside a passed config": (
+        {"max_new_tokens": 3},
+        passed(num_beams=2),
+        4,
+    ),
     "over the source, of the call": ({}, {"max_new_tokens_over_source": 2}, 8),
-    "over the source, not max_new_tokens": ({"max_new_tokens": 3}, {"max_new_tokens_over_source": 50}, 56),
+    "over the source, not max_new_tokens": (
+        {"max_new_tokens": 3},
+        {"max_new_tokens_over_source": 50},
+        56,
+    ),
     "the library's default": ({}, {"max_new_tokens_over_source": None}, 21),
     "the library's": ({"max_new_tokens_over_source": None}, {"max_new_tokens": 6}, 7),
 }
@@ -271,7 +302,11 @@ def test_a_max_length_of_the_models_own_config_is_ignored_and_told(passed, warni
     model = make_model()
     own = model.generation_config
     own.max_length = 20
-    options = {None: {}, "itself": {"generation_config": own}, "equal": {"generation_config": copy.deepcopy(own)}}
+    options = {
+        None: {},
+        "itself": {"generation_config": own},
+        "equal": {"generation_config": copy.deepcopy(own)},
+    }
     assert length_of_a_long_output(model, **options[passed]) == 56
     (told,) = warnings_of_generation
     assert told.startswith("`max_length` = 20 of the model's generation config is ignored")
@@ -289,13 +324,17 @@ def test_what_seq2seq_trainer_left_in_a_config_is_no_limit_but_an_equal_one_of_t
 def test_limit_over_a_source_without_a_mask_counts_all_of_it():
     model = make_model()
     model.generation_config.pad_token_id = None  # or the library would make a mask
-    out = model.generate(torch.tensor([[5, 6, 2]]), num_beams=1, max_new_tokens_over_source=4, suppress_tokens=[2])
+    out = model.generate(
+        torch.tensor([[5, 6, 2]]), num_beams=1, max_new_tokens_over_source=4, suppress_tokens=[2]
+    )
     assert out.shape[1] == 1 + 3 + 4
 
 
 @pytest.mark.parametrize("has_padding", [True, False])
 @each_search
-def test_generation_without_an_end_runs_into_the_limit_and_fills_the_rest_with_0(num_beams, has_padding):
+def test_generation_without_an_end_runs_into_the_limit_and_fills_the_rest_with_0(
+    num_beams, has_padding
+):
     model = make_model()
     model.generation_config.eos_token_id = model.config.eos_token_id = None
     if not has_padding:
@@ -339,8 +378,15 @@ class PadAlone(LogitsProcessor):
 
 
 def test_length_zero_divides_by_nothing_at_offset_zero():
-    options = {"num_beams": 4, "max_new_tokens": 3, "length_penalty": 1.0, "length_penalty_offset": 0}
-    out = make_model().generate(torch.tensor([[5, 2]]), logits_processor=[PadAlone()], **options, **SCORED)
+    options = {
+        "num_beams": 4,
+        "max_new_tokens": 3,
+        "length_penalty": 1.0,
+        "length_penalty_offset": 0,
+    }
+    out = make_model().generate(
+        torch.tensor([[5, 2]]), logits_processor=[PadAlone()], **options, **SCORED
+    )
     assert not out.sequences_scores.isnan().any()
 
 

@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a GPU alone can show: `python -m pytest -m gpu`. The CPU, or the device that it plays, runs the same code."""
+"""What a GPU alone can show:
+
+`python -m pytest -m gpu`. The CPU, or the device that it plays, runs the same code.
+"""
 
 import copy
 
@@ -15,7 +18,11 @@ from transformers import TrainerCallback
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 
 GPU = pytest.param(
-    "cuda", marks=[pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+    "cuda",
+    marks=[
+        pytest.mark.gpu,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    ],
 )
 ON_CPU_AND_GPU = pytest.mark.parametrize("where", ["cpu", GPU])
 BEAMS = pytest.mark.parametrize("num_beams", [1, 4])
@@ -30,7 +37,8 @@ ENDLESS = {"eos_token_id": 10**6}  # no processor, with which no step is capture
 def device(accel, monkeypatch):
     """The device that the CPU plays, or a GPU."""
     if accel.type != "cuda":
-        monkeypatch.setattr(fast_search, "is_plain", lambda model: True)  # but for the class of its weights
+        # but for the class of its weights
+        monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
         monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", str(accel))
     return accel
 
@@ -55,7 +63,8 @@ def on_device_of(model, batch):
 def decode(model, num_tokens=40, **options):
     options |= {"max_new_tokens": num_tokens, "return_dict_in_generate": True}
     made = model.generate(**on_device_of(model, BATCH), **options)
-    scores = made.get("sequences_scores", torch.zeros(len(made.sequences)))  # greedy search has none
+    # greedy search has none
+    scores = made.get("sequences_scores", torch.zeros(len(made.sequences)))
     return made.sequences.cpu(), scores.cpu()
 
 
@@ -68,7 +77,9 @@ def test_logits_and_gradients_in_fp32_are_those_of_the_cpu(device):
     for model in (on_host, copy.deepcopy(on_host).to(device)):
         batch = on_device_of(model, {**BATCH, "labels": SOURCE.masked_fill(SOURCE == 0, -100)})
         logits = model(**batch).logits[batch["labels"] != -100]
-        model(**batch, label_smoothing_factor=0.1, use_cache=False, return_logits=False).loss.backward()
+        model(
+            **batch, label_smoothing_factor=0.1, use_cache=False, return_logits=False
+        ).loss.backward()
         gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
         made.append((logits.detach().cpu(), gradients.cpu()))
     for expected, got in zip(*made, strict=True):
@@ -89,7 +100,8 @@ def test_decoding_is_captured_and_finds_what_it_finds_uncaptured_and_on_the_cpu(
 
     def noted(step, device):
         replay = capture(step, device)
-        is_captured.append(replay is not step)  # else it has warned that steps are launched kernel by kernel
+        # else it has warned that steps are launched kernel by kernel
+        is_captured.append(replay is not step)
         return replay
 
     monkeypatch.setattr(fast_search, "capture", noted)
@@ -113,13 +125,18 @@ class Gradients(TrainerCallback):
 
 @ON_CPU_AND_GPU
 @pytest.mark.parametrize(("precision", "error"), [("fp32", 1e-5), ("bf16", 0.05), ("fp16", 0.01)])
-def test_update_in_each_precision_is_nearly_that_of_the_cpu_in_fp32(make_trainer, where, precision, error):
+def test_update_in_each_precision_is_nearly_that_of_the_cpu_in_fp32(
+    make_trainer, where, precision, error
+):
     losses, directions = [], []
     for device, kind in (("cpu", "fp32"), (where, precision)):
         gradients, options = Gradients(), {} if kind == "fp32" else {kind: True}
         trainer = make_trainer(device, max_steps=1, extra={"callbacks": [gradients]}, **options)
         if kind == "fp16":  # accelerate has it on GPUs alone
-            trainer.accelerator.native_amp, trainer.accelerator.scaler = True, torch.amp.GradScaler(where)
+            trainer.accelerator.native_amp, trainer.accelerator.scaler = (
+                True,
+                torch.amp.GradScaler(where),
+            )
         trainer.train()
         losses.append(trainer.state.log_history[0]["loss"])
         directions.append(gradients.direction)
@@ -129,7 +146,9 @@ def test_update_in_each_precision_is_nearly_that_of_the_cpu_in_fp32(make_trainer
 
 
 @ON_CPU_AND_GPU
-def test_training_that_was_stopped_and_resumed_is_the_whole_one_bit_for_bit(make_trainer, where, tmp_path):
+def test_training_that_was_stopped_and_resumed_is_the_whole_one_bit_for_bit(
+    make_trainer, where, tmp_path
+):
     torch.use_deterministic_algorithms(True)  # else attention's gradients differ from run to run
     try:
         trainers = [make_trainer(where, folder, dropout=0.1) for folder in ("whole", "parts")]
@@ -158,14 +177,20 @@ def count_waits(call, numbers_of_steps):
 
 
 def test_update_waits_for_nothing(make_trainer, device):
-    few, many = count_waits(lambda steps: make_trainer(device, max_steps=steps, logging_strategy="no").train(), (2, 5))
+    few, many = count_waits(
+        lambda steps: make_trainer(device, max_steps=steps, logging_strategy="no").train(), (2, 5)
+    )
     assert few == many > 0
 
 
 @BEAMS
-@pytest.mark.parametrize("options", [ENDLESS, {"suppress_tokens": [2]}], ids=["captured", "with a processor"])
+@pytest.mark.parametrize(
+    "options", [ENDLESS, {"suppress_tokens": [2]}], ids=["captured", "with a processor"]
+)
 def test_decoding_waits_a_quarter_of_a_step_at_most(device, options, num_beams):
     """Whether there are numbers, and how many sentences are open, every eighth step."""
     model = make_model().to(device)
-    few, many = count_waits(lambda steps: decode(model, steps, num_beams=num_beams, **options), (8, 40))
+    few, many = count_waits(
+        lambda steps: decode(model, steps, num_beams=num_beams, **options), (8, 40)
+    )
     assert 0 < (many - few) / 32 <= 0.25

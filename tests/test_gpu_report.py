@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`scripts/gpu_report.py` at toy sizes on a CPU; what needs a GPU is replaced by a stand-in or says so by name."""
+"""`scripts/gpu_report.py` at toy sizes on a CPU; what needs a GPU is replaced by a stand-in or says
+so by name.
+"""
 
 import json
 import sys
@@ -23,7 +25,9 @@ def gpu_report():
         import gpu_report as module
 
         patch.setitem(
-            benchmark_training.SIZES, "tiny", {**benchmark_training.SIZES["tiny"], "d_model": 16, "d_ff": 32}
+            benchmark_training.SIZES,
+            "tiny",
+            {**benchmark_training.SIZES["tiny"], "d_model": 16, "d_ff": 32},
         )
         patch.setattr(benchmark_training, "UPDATES_BEFORE", 1)
         yield module
@@ -50,7 +54,9 @@ def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path):
     report = read(output)
     sections = report["sections"]
     assert [*sections] == [*gpu_report.SECTIONS] and report["not_reached"] == []
-    problems = {name: section["problem"] for name, section in sections.items() if section["problem"]}
+    problems = {
+        name: section["problem"] for name, section in sections.items() if section["problem"]
+    }
     assert problems == {name: f"{name} needs a GPU." for name in gpu_report.NEED_GPU}
     rows = {name: section["rows"] for name, section in sections.items()}
     assert all(rows[name] for name in rows if name not in gpu_report.NEED_GPU)
@@ -59,8 +65,15 @@ def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path):
     weights = {row["run"]: row["weights"] for row in rows["resume"]}
     assert weights["whole"] == weights["resumed"] == weights["whole again"] != weights["killed"]
     trained = [row for row in rows["training-base"] if "target tokens/s" in row]
-    assert [(row["by"], row["workers"]) for row in trained] == [("ours", 1), ("marian", 1), ("ours", 0)]
-    assert {(row["by"], row["captured"]) for row in rows["decoding"]} == {("ours", "needs a GPU"), ("marian", "")}
+    assert [(row["by"], row["workers"]) for row in trained] == [
+        ("ours", 1),
+        ("marian", 1),
+        ("ours", 0),
+    ]
+    assert {(row["by"], row["captured"]) for row in rows["decoding"]} == {
+        ("ours", "needs a GPU"),
+        ("marian", ""),
+    }
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert "| sentences | by | turn |" in (output / "gpu_report.md").read_text(encoding="utf-8")
 
@@ -69,7 +82,9 @@ def test_correctness_compares_with_the_numbers_that_were_carried(gpu_report, sma
     outcome = gpu_report.outcome
 
     def changed(*arguments):
-        """An outcome of another device: logits higher by 1/4, the loss by a half, gradients three times as large."""
+        """An outcome of another device: logits higher by 1/4, the loss by a half, gradients three
+        times as large.
+        """
         logits, loss, gradients = outcome(*arguments)
         return logits + 0.25, loss * 1.5, gradients * 3
 
@@ -83,7 +98,9 @@ def test_correctness_compares_with_the_numbers_that_were_carried(gpu_report, sma
     exact = rows[0]
     assert (exact["greedy"], exact["beam"]) == (1, 1)
     assert exact["logits"] == pytest.approx(0.25, abs=1e-4)
-    assert exact["loss"] == pytest.approx(0.5, abs=1e-5) and exact["gradients"] == pytest.approx(2, abs=1e-5)
+    assert exact["loss"] == pytest.approx(0.5, abs=1e-5) and exact["gradients"] == pytest.approx(
+        2, abs=1e-5
+    )
 
 
 def test_correctness_is_left_out_without_a_model(gpu_report, tmp_path):
@@ -101,7 +118,9 @@ PROBLEM = "RuntimeError: libcublas.so.12 not found"
 
 def test_contestant_that_fails_leaves_the_other_ones_rows_of_decoding(gpu_report, monkeypatch):
     contestants = {"ours": gpu_report.translator_of, "marian": fails}
-    monkeypatch.setattr(gpu_report, "translator_of", lambda name, workload: contestants[name](name, workload))
+    monkeypatch.setattr(
+        gpu_report, "translator_of", lambda name, workload: contestants[name](name, workload)
+    )
     rows = [*gpu_report.decoding()]
     assert [row["sentences"] for row in rows] == [1, 1, 3, 3]
     for row in rows:
@@ -109,7 +128,9 @@ def test_contestant_that_fails_leaves_the_other_ones_rows_of_decoding(gpu_report
         assert ("tokens/s" in row) == (row["by"] == "ours")
 
 
-def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(gpu_report, monkeypatch):
+def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(
+    gpu_report, monkeypatch
+):
     import benchmark_training
 
     tasks = []
@@ -118,9 +139,20 @@ def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(
         tasks.append((task.contestant, dataloader_num_workers, task.profile))
         if task.contestant == "marian":
             fails()
-        figures = {"milliseconds": 40.0, "target_tokens_per_second": 1000.0, "utilization": 0.5, "activation_mib": 1.0}
-        kernels = [("matrix products", "nvjet", 20.0), ("attention", "fmha", 10.0), ("matrix products", "xmma", 6.0)]
-        operations = [{"kind": kind, "name": name, "calls": 1, "ms": ms} for kind, name, ms in kernels]
+        figures = {
+            "milliseconds": 40.0,
+            "target_tokens_per_second": 1000.0,
+            "utilization": 0.5,
+            "activation_mib": 1.0,
+        }
+        kernels = [
+            ("matrix products", "nvjet", 20.0),
+            ("attention", "fmha", 10.0),
+            ("matrix products", "xmma", 6.0),
+        ]
+        operations = [
+            {"kind": kind, "name": name, "calls": 1, "ms": ms} for kind, name, ms in kernels
+        ]
         return {**figures, "flops_per_second": 1e12, "loss": 5.0, "operations": operations}
 
     monkeypatch.setattr(benchmark_training, "measure", measure)
@@ -132,8 +164,17 @@ def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(
     assert tasks == [(*each, False) for each in timed] + [(*each, True) for each in profiled]
     assert [row.get("problem") for row in rows[:5]] == [None, PROBLEM, None, None, PROBLEM]
     assert rows[3] == {"by": "ours", "kernels, ms": 36.0, "% busy": 90.0}
-    assert [(row["kind"], row["ms"]) for row in rows[5:7]] == [("matrix products", 26.0), ("attention", 10.0)]
-    assert rows[7] == {"by": "ours", "kind": "matrix products", "name": "nvjet", "calls": 1, "ms": 20.0}
+    assert [(row["kind"], row["ms"]) for row in rows[5:7]] == [
+        ("matrix products", 26.0),
+        ("attention", 10.0),
+    ]
+    assert rows[7] == {
+        "by": "ours",
+        "kind": "matrix products",
+        "name": "nvjet",
+        "calls": 1,
+        "ms": 20.0,
+    }
 
 
 def test_caches_are_empty_when_a_section_begins(gpu_report, tmp_path, monkeypatch):
@@ -172,7 +213,9 @@ def test_nothing_of_a_contestant_stays_behind(gpu_report, name, monkeypatch):
 
 
 @pytest.mark.parametrize("is_on", [True, False])
-def test_precision_of_products_can_be_read_as_torch_compile_reads_it(gpu_report, is_on, monkeypatch):
+def test_precision_of_products_can_be_read_as_torch_compile_reads_it(
+    gpu_report, is_on, monkeypatch
+):
     monkeypatch.setattr(gpu_report, "IS_GPU", True)
     try:
         gpu_report.use_tf32(True)
@@ -213,7 +256,11 @@ def test_what_the_time_does_not_reach_is_listed(gpu_report, tmp_path, monkeypatc
     report = read(tmp_path)
     assert time.monotonic() - started < 10 and report["not_reached"] == ["waits", "later"]
     assert report["sections"] == {
-        "waits": {"definition": "Defined.", "rows": [{"row": 1}], "problem": "Cut off: the time was over."}
+        "waits": {
+            "definition": "Defined.",
+            "rows": [{"row": 1}],
+            "problem": "Cut off: the time was over.",
+        }
     }
 
 
@@ -227,5 +274,7 @@ def test_waits_are_those_of_the_further_steps(gpu_report, monkeypatch):
         warnings.warn("something else", stacklevel=1)
 
     found = gpu_report.waits_of(call, 5, 15)
-    assert found["synchronisations"] == 2 and found["most of them"].startswith("tests/test_gpu_report.py:")
+    assert found["synchronisations"] == 2 and found["most of them"].startswith(
+        "tests/test_gpu_report.py:"
+    )
     assert modes == ["warn", "default"] * 2

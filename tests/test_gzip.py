@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Text files that gzip has compressed: whatever reads text reads them as it reads the plain file."""
+"""Text files compressed by gzip: whatever reads text reads them like the plain file."""
 
 import csv
 import gzip
@@ -8,20 +8,33 @@ import json
 
 import pytest
 
-from vaswani_transformer.data import corpora, load_corpus, read_lines, stream_corpus, train_tokenizer
+from vaswani_transformer.data import (
+    corpora,
+    load_corpus,
+    read_lines,
+    stream_corpus,
+    train_tokenizer,
+)
 from vaswani_transformer.evaluation.report import load_evaluation_set
 from vaswani_transformer.evaluation.translate import translate_file
 from vaswani_transformer.files import text_suffix
 from vaswani_transformer.training.recipes import get_recipe
 
-PAIRS = [("A dog.", "Ein Hund."), ("", "leer"), ("two\u2028lines", "犬がいる。"), ("Ça va ?", "Как дела?")] * 3
+PAIRS = [
+    ("A dog.", "Ein Hund."),
+    ("", "leer"),
+    ("two\u2028lines", "犬がいる。"),
+    ("Ça va ?", "Как дела?"),
+] * 3
 
 
 @pytest.fixture
 def packed(tmp_path):
     """Two aligned text files in gzip, and the same in plain, as arguments of `load_corpus`."""
     plain = {}
-    for name, code, side in zip(("source_file", "target_file"), ("en", "de"), zip(*PAIRS, strict=True), strict=True):
+    for name, code, side in zip(
+        ("source_file", "target_file"), ("en", "de"), zip(*PAIRS, strict=True), strict=True
+    ):
         plain[name] = tmp_path / f"train.{code}"
         plain[name].write_bytes("".join(f"{line}\r\n" for line in side).encode())
     files = {name: path.with_name(path.name + ".gz") for name, path in plain.items()}
@@ -58,11 +71,15 @@ def test_gzip_file_of_pairs_is_read(tmp_path, suffix):
     path = tmp_path / f"pairs{suffix}.GZ"
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         if suffix == ".jsonl":
-            file.writelines(json.dumps({"source": source, "target": target}) + "\n" for source, target in PAIRS)
+            file.writelines(
+                json.dumps({"source": source, "target": target}) + "\n" for source, target in PAIRS
+            )
         elif suffix == ".json":
             json.dump([{"source": source, "target": target} for source, target in PAIRS], file)
         else:
-            csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",").writerows([("source", "target"), *PAIRS])
+            csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",").writerows(
+                [("source", "target"), *PAIRS]
+            )
     assert pairs_of(load_corpus(pairs_file=path, cache_dir=tmp_path / "cache")) == PAIRS
     if suffix == ".jsonl":
         assert pairs_of(stream_corpus(pairs_file=path)) == PAIRS
@@ -70,13 +87,17 @@ def test_gzip_file_of_pairs_is_read(tmp_path, suffix):
 
 def test_gzip_text_trains_the_same_tokenizer(packed):
     tokenizers = [
-        train_tokenizer(list(files.values()), vocab_size=300, show_progress=False).backend_tokenizer.to_str()
+        train_tokenizer(
+            list(files.values()), vocab_size=300, show_progress=False
+        ).backend_tokenizer.to_str()
         for files in packed
     ]
     assert tokenizers[0] == tokenizers[1]
 
 
-def test_gzip_text_is_translated_and_evaluated_on_as_plain_text(packed, tiny_model, tiny_tokenizer, tmp_path):
+def test_gzip_text_is_translated_and_evaluated_on_as_plain_text(
+    packed, tiny_model, tiny_tokenizer, tmp_path
+):
     files, plain = packed
     outputs = []
     for given in (files, plain):
@@ -91,14 +112,17 @@ def test_gzip_text_is_translated_and_evaluated_on_as_plain_text(packed, tiny_mod
 
 def test_gzip_names_tell_the_languages(packed):
     files = packed[0]
-    recipe = get_recipe(None, train_source=str(files["source_file"]), train_target=str(files["target_file"]))
+    recipe = get_recipe(
+        None, train_source=str(files["source_file"]), train_target=str(files["target_file"])
+    )
     assert (recipe.source_language, recipe.target_language) == ("en", "de")
     with pytest.raises(ValueError, match="`source_file` must be text in de"):
         load_corpus(**files, source_language="de", target_language="en")
 
 
 @pytest.mark.parametrize(
-    ("name", "suffix"), [("a/b.EN", ".en"), ("b.en.gz", ".en"), ("c.jsonl.GZ", ".jsonl"), ("d.gz", ""), ("gz", "")]
+    ("name", "suffix"),
+    [("a/b.EN", ".en"), ("b.en.gz", ".en"), ("c.jsonl.GZ", ".jsonl"), ("d.gz", ""), ("gz", "")],
 )
 def test_suffix_of_text_is_that_of_the_plain_file(name, suffix):
     assert text_suffix(name) == suffix
@@ -136,7 +160,10 @@ def test_broken_gzip_input_is_refused(packed, tiny_model, tiny_tokenizer, tmp_pa
     ("content", "message"),
     [
         (b"a\n" * 3, "train.de.gz must have as many lines as .*train.en.gz, got 3 and 12"),
-        (b"a\n\xff\n" + b"a\n" * 10, "train.de.gz` must be UTF-8 text, got byte 0xff in line 2 at byte offset 2"),
+        (
+            b"a\n\xff\n" + b"a\n" * 10,
+            "train.de.gz` must be UTF-8 text, got byte 0xff in line 2 at byte offset 2",
+        ),
     ],
 )
 def test_gzip_text_is_checked_as_plain_text(packed, tmp_path, content, message):

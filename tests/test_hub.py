@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a checkpoint on the Hub: pushed, pulled by others by both routes, pushed again, pulled again.
+"""The life of a checkpoint on the Hub: pushed, pulled by others by both routes, pushed again,
+pulled again.
 
 The client is the real one, in processes of their own (hub_clients.py); the Hub is hub_server.py.
 """
@@ -28,7 +29,10 @@ from vaswani_transformer.training.recipes import get_recipe
 
 pytestmark = pytest.mark.slow
 
-CODE = {path.name for path in (Path(__file__).parents[1] / "vaswani_transformer").glob("*_vaswani_transformer.py")}
+CODE = {
+    path.name
+    for path in (Path(__file__).parents[1] / "vaswani_transformer").glob("*_vaswani_transformer.py")
+}
 MODEL = CODE | {
     "config.json",
     "generation_config.json",
@@ -61,7 +65,10 @@ def make_run(folder, tokenizer, seed, **data):
     tokenizer.save_pretrained(folder)
     get_recipe("quickstart", **data).save(folder)
     best = f"{HOME}/runs/checkpoint-2"
-    write_json(folder / "train_results.json", {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": best})
+    write_json(
+        folder / "train_results.json",
+        {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": best},
+    )
     (folder / "training_curves.png").write_bytes(b"curves")
     write_card(folder)
     for name in PRIVATE:
@@ -80,9 +87,18 @@ def runs(tmp_path_factory, tiny_tokenizer):
     """Folders of three runs and of one about to start."""
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev")):
-        make_run(runs / name, tiny_tokenizer, seed, train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de")
+        make_run(
+            runs / name,
+            tiny_tokenizer,
+            seed,
+            train_source=f"{HOME}/train.en",
+            train_target=f"{HOME}/train.de",
+        )
     own = {"source_file": f"{HOME}/own.en", "target_file": f"{HOME}/own.de"}
-    write_json(runs / "v1" / "test_results-own.json", {"test_corpus": own, "test_data": ", ".join(own.values())})
+    write_json(
+        runs / "v1" / "test_results-own.json",
+        {"test_corpus": own, "test_data": ", ".join(own.values())},
+    )
     (runs / "ours").mkdir()
     (runs / "ours" / "README.md").write_text(OWN_CARD)
     return runs
@@ -96,7 +112,12 @@ def client_environment(hub, home, token):
 def run_client(hub, home, role, *arguments, token="", **environment):
     """What a role of hub_clients.py has to tell; nobody is asked anything meanwhile."""
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("hub_clients.py")), role, json.dumps(arguments)],
+        [
+            sys.executable,
+            str(Path(__file__).with_name("hub_clients.py")),
+            role,
+            json.dumps(arguments),
+        ],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
@@ -119,10 +140,15 @@ def read(hub, pushed, runs, tmp_path_factory):
     """What a reader with the package finds, in the repos and in one with pickled weights."""
     home = tmp_path_factory.mktemp("reader")
     torch.save(load_file(runs / "main" / "model.safetensors"), home / "weights")
-    files = {**hub.repos["author/model"].files(), "pytorch_model.bin": (home / "weights").read_bytes()}
+    files = {
+        **hub.repos["author/model"].files(),
+        "pytorch_model.bin": (home / "weights").read_bytes(),
+    }
     del files["model.safetensors"]
     hub.add_repo("author/pickled", files)
-    return run_client(hub, home, "reader", REPOS + OTHER_REPOS, str(home / "download"), token="stranger")
+    return run_client(
+        hub, home, "reader", REPOS + OTHER_REPOS, str(home / "download"), token="stranger"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +158,7 @@ def remote_home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def remotely_read(hub, pushed, runs, remote_home):
-    """What a reader without the package finds in the repos, in a folder and in a copy of their own."""
+    """What a reader without the package finds in the repos, a folder and a copy of their own."""
     models = [*REPOS, *OTHER_REPOS, (str(runs / "main"), None)]
     return run_client(hub, remote_home, "remote_reader", models, token="stranger")
 
@@ -149,7 +175,10 @@ def offline(hub, remotely_read, remote_home):
 @pytest.fixture(scope="module")
 def expected(pushed, runs):
     """Translations by the author's own folders, in the order of the repos."""
-    found = [pipeline("translation", model=str(runs / name))(TEXTS) for name in ("main", "v1", "dev", "plain", "ours")]
+    found = [
+        pipeline("translation", model=str(runs / name))(TEXTS)
+        for name in ("main", "v1", "dev", "plain", "ours")
+    ]
     assert len({json.dumps(translations) for translations in found[:3]}) == 3
     return found
 
@@ -204,7 +233,10 @@ def test_private_push_makes_a_private_repo(hub, pushed):
         ("unknown license", "must be one of [...]"),
         ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
         ("private too late", "`--private` must not be set for a public repo, got author/model"),
-        ("Marian export as a model", "type 'marian'. Upload a Marian export with `hf upload author/fresh "),
+        (
+            "Marian export as a model",
+            "type 'marian'. Upload a Marian export with `hf upload author/fresh ",
+        ),
         ("unreachable", "refused"),
     ],
 )
@@ -215,7 +247,10 @@ def test_push_that_cannot_be_is_refused_in_one_line(case, message, pushed):
 
 def test_tag_that_fails_after_the_commit_is_told_apart(hub, pushed):
     (commit,) = hub.repos["author/tagless"].branches.values()
-    assert f"The model was pushed to author/tagless as {commit}, but the tag" in pushed["unlucky tag"]["error"]
+    assert (
+        f"The model was pushed to author/tagless as {commit}, but the tag"
+        in pushed["unlucky tag"]["error"]
+    )
 
 
 def test_refused_pushes_leave_nothing_behind(hub, pushed):
@@ -244,7 +279,9 @@ def test_our_trainer_pushes_an_adapter_that_names_its_base_model_on_the_hub(hub,
     pytest.importorskip("peft", reason="peft is not installed")
     files = hub.repos["author/adapter"].files()
     assert {"adapter_config.json", "adapter_model.safetensors", "README.md"} <= set(files)
-    assert not [name for name in files if name.startswith(("snapshots", "checkpoint", "training_args"))]
+    assert not [
+        name for name in files if name.startswith(("snapshots", "checkpoint", "training_args"))
+    ]
     assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == "author/model"
     assert ModelCard(files["README.md"].decode()).data.base_model == "author/model"
     assert pushed["adapter"] == ""
@@ -258,7 +295,14 @@ def test_export_of_a_model_on_the_hub_names_it_and_keeps_its_license(hub, pushed
 
 
 def test_nothing_that_is_pushed_names_a_folder_of_its_author(hub, pushed, runs):
-    places = {str(runs), HOME, str(Path.home()), str(Path.cwd()), tempfile.gettempdir(), "data/tokens"}
+    places = {
+        str(runs),
+        HOME,
+        str(Path.home()),
+        str(Path.cwd()),
+        tempfile.gettempdir(),
+        "data/tokens",
+    }
     found = {
         (repo.name, name)
         for repo in hub.repos.values()
@@ -303,7 +347,10 @@ def test_installed_package_works_whatever_is_said_of_remote_code(checkpoint, tru
 
 
 def test_auto_classes_take_the_packages_classes_where_it_is_installed(read, remotely_read):
-    names = [f"VaswaniTransformer{name}" for name in ("Config", "Model", "ForConditionalGeneration", "Tokenizer")]
+    names = [
+        f"VaswaniTransformer{name}"
+        for name in ("Config", "Model", "ForConditionalGeneration", "Tokenizer")
+    ]
     assert read["classes"] == [["vaswani_transformer", name] for name in names]
     found = [["transformers_modules", name] for name in names[:3]]
     assert remotely_read["classes"] == [*found, ["transformers", "TokenizersBackend"]]
@@ -317,7 +364,9 @@ def test_code_in_the_pushed_card_translates_with_and_without_the_package(read, r
 # ---- push again, pull again ----
 
 
-def test_copy_pushed_by_a_reader_without_the_package_has_every_file_of_the_model(hub, remotely_read):
+def test_copy_pushed_by_a_reader_without_the_package_has_every_file_of_the_model(
+    hub, remotely_read
+):
     copy, original = hub.repos["stranger/copy"].files(), hub.repos["author/model"].files()
     assert set(copy) == MODEL | {"README.md", ".gitattributes"}
     assert {name: copy[name] for name in CODE} == {name: original[name] for name in CODE}
@@ -337,11 +386,17 @@ TO_TRY = ("small", "small-marian")
 
 @pytest.fixture(scope="module")
 def to_try(hub, tiny_tokenizer, tmp_path_factory):
-    """A run on the built-in corpus, and what scripts/model_to_try.sh makes of it, which `hf` uploads."""
+    """A run on the built-in corpus, and what scripts/model_to_try.sh makes of it, which `hf`
+    uploads.
+    """
     place = tmp_path_factory.mktemp("to_try")
     make_run(place / "run", tiny_tokenizer, 3)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**client_environment(hub, place / "hub", "author"), "VIRTUAL_ENV": sys.prefix, "PATH": path}
+    environment = {
+        **client_environment(hub, place / "hub", "author"),
+        "VIRTUAL_ENV": sys.prefix,
+        "PATH": path,
+    }
     script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
     commands = [["bash", str(script), "run", "author/small", "out"]]
     commands += [["hf", "upload", f"author/{name}", f"out/{name}"] for name in TO_TRY]
@@ -357,13 +412,24 @@ def test_model_to_try_is_the_model_and_its_export_without_the_training(hub, to_t
         assert set(hub.repos[f"author/{name}"].files()) == files | {".gitattributes"}
 
 
-def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_translates(hub, to_try, tmp_path):
-    cards = [ModelCard(hub.repos[f"author/{name}"].files()["README.md"].decode()) for name in TO_TRY]
+def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_translates(
+    hub, to_try, tmp_path
+):
+    cards = [
+        ModelCard(hub.repos[f"author/{name}"].files()["README.md"].decode()) for name in TO_TRY
+    ]
     assert [card.data.license for card in cards] == ["cc-by-2.0"] * 2
     assert all("contributors of [tatoeba.org]" in card.text for card in cards)
-    assert (cards[1].data.base_model, cards[1].text.split()[:2]) == ("author/small", ["#", "small-marian"])
-    expected = pipeline("translation", model=str(to_try / "run"))("The man reads a book.")[0]["translation_text"]
-    printed, by_export = run_client(hub, tmp_path, "card_reader", *(f"author/{name}" for name in TO_TRY))
+    assert (cards[1].data.base_model, cards[1].text.split()[:2]) == (
+        "author/small",
+        ["#", "small-marian"],
+    )
+    expected = pipeline("translation", model=str(to_try / "run"))("The man reads a book.")[0][
+        "translation_text"
+    ]
+    printed, by_export = run_client(
+        hub, tmp_path, "card_reader", *(f"author/{name}" for name in TO_TRY)
+    )
     assert printed == f"{expected}\n"
     assert by_export.startswith("['")
 
@@ -379,7 +445,10 @@ def test_cached_repo_works_offline(offline, expected):
 
 def test_pickled_weights_of_a_repo_are_refused_by_our_commands(read):
     assert read["pickled"]["code"] == 2
-    assert "author/pickled does not appear to have a file named model.safetensors" in read["pickled"]["error"]
+    assert (
+        "author/pickled does not appear to have a file named model.safetensors"
+        in read["pickled"]["error"]
+    )
 
 
 # ---- a model of an earlier release ----
@@ -389,14 +458,18 @@ def test_model_of_0_1_0_that_is_saved_and_pushed_again_is_one_of_this_version(hu
     with tarfile.open(Path(__file__).parent / "checkpoints" / "0.1.0.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     run = tmp_path / "run"
-    assert {path.name for path in run.glob("*.py")} - CODE  # there is code that this version has no more
+    # there is code that this version has no more
+    assert {path.name for path in run.glob("*.py")} - CODE
     hub.add_repo("author/old", {path.name: path.read_bytes() for path in run.glob("*.py")})
     AutoModelForSeq2SeqLM.from_pretrained(run).save_pretrained(run)
     pushed = run_client(hub, tmp_path / "author", "pusher", str(run), "author/old", token="author")
     assert pushed["code"] == 0, pushed["error"]
     assert {name for name in hub.repos["author/old"].files() if name.endswith(".py")} == CODE
     sources, targets = (
-        (tmp_path / name).read_text(encoding="utf-8").splitlines() for name in ("train.en", "train.de")
+        (tmp_path / name).read_text(encoding="utf-8").splitlines()
+        for name in ("train.en", "train.de")
     )
-    found = run_client(hub, tmp_path / "reader", "translator", "author/old", sources, token="stranger")
+    found = run_client(
+        hub, tmp_path / "reader", "translator", "author/old", sources, token="stranger"
+    )
     assert [translation["translation_text"] for translation in found] == targets

@@ -15,7 +15,9 @@ HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 
 
 def layer_of(module):
-    """Index of the layer a dotted module name below the package belongs to, or None for the package itself."""
+    """Index of the layer a dotted module name below the package belongs to, or None for the package
+    itself.
+    """
     head = module.split(".")[0]
     if not head or head in ("cores", "extras", "files", "version"):
         return None
@@ -24,15 +26,21 @@ def layer_of(module):
 
 
 def imported_modules(path, *, for_types=True):
-    """Dotted names, below the package, of everything that a file imports from the package, or does so when it runs."""
+    """Dotted names, below the package, of everything that a file imports from the package, or does
+    so when it runs.
+    """
     folder, tree = path.relative_to(PACKAGE).parent.parts, ast.parse(path.read_text())
     if not for_types:
-        tree.body = [each for each in tree.body if not ast.unparse(each).startswith("if TYPE_CHECKING:")]
+        tree.body = [
+            each for each in tree.body if not ast.unparse(each).startswith("if TYPE_CHECKING:")
+        ]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             names = [node.module] if node.module else [alias.name for alias in node.names]
             yield from (".".join((*folder[: len(folder) - node.level + 1], name)) for name in names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vaswani_transformer"):
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            "vaswani_transformer"
+        ):
             yield node.module.removeprefix("vaswani_transformer").strip(".")
         elif isinstance(node, ast.Import):
             for alias in node.names:
@@ -40,9 +48,13 @@ def imported_modules(path, *, for_types=True):
                     yield alias.name.removeprefix("vaswani_transformer").strip(".")
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+)
 def test_imports_go_in_one_direction(path):
-    own = layer_of(".".join(path.relative_to(PACKAGE).with_suffix("").parts).replace("__init__", ""))
+    own = layer_of(
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).replace("__init__", "")
+    )
     if own is None:
         return
     for module in imported_modules(path):
@@ -60,7 +72,10 @@ def test_no_module_imports_itself_through_others():
         ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
         for path in PACKAGE.rglob("*.py")
     }
-    graph = {name: {*imported_modules(path, for_types=False)} & {*modules} - {name} for name, path in modules.items()}
+    graph = {
+        name: {*imported_modules(path, for_types=False)} & {*modules} - {name}
+        for name, path in modules.items()
+    }
     assert sum(map(len, graph.values())) > 150
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the way round
 

@@ -11,7 +11,12 @@ ONES = torch.ones(3, 9, dtype=torch.long)
 
 
 def good_inputs(**changes):
-    return {"input_ids": SOURCE, "attention_mask": ONES[:, :7], "decoder_input_ids": TARGET, **changes}
+    return {
+        "input_ids": SOURCE,
+        "attention_mask": ONES[:, :7],
+        "decoder_input_ids": TARGET,
+        **changes,
+    }
 
 
 def test_ids_and_labels_of_int32_give_what_int64_gives(tiny_model):
@@ -21,9 +26,13 @@ def test_ids_and_labels_of_int32_give_what_int64_gives(tiny_model):
     assert torch.equal(got.logits, expected.logits) and torch.equal(got.loss, expected.loss)
 
 
-@pytest.mark.parametrize("inputs", [{}, {"input_ids": SOURCE, "inputs_embeds": torch.zeros(3, 7, 16)}], ids=len)
+@pytest.mark.parametrize(
+    "inputs", [{}, {"input_ids": SOURCE, "inputs_embeds": torch.zeros(3, 7, 16)}], ids=len
+)
 def test_ids_and_their_embeddings_are_refused_together_and_apart(inputs, tiny_model):
-    with pytest.raises(ValueError, match="VaswaniTransformerEncoder needs either ids or embeddings"):
+    with pytest.raises(
+        ValueError, match="VaswaniTransformerEncoder needs either ids or embeddings"
+    ):
         tiny_model.get_encoder()(**inputs)
 
 

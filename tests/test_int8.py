@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Models in int8: their layers beside a naive computation, their search beside the library's, and what they refuse."""
+"""Models in int8: their layers beside a naive computation, their search beside the library's, and
+what they refuse.
+"""
 
 import copy
 import gc
@@ -34,7 +36,9 @@ def rounded(weight):
 
 
 def naive(states, weight, bias):
-    """The product in integers: 255 steps between the least and the largest activation, 0 being one of them."""
+    """The product in integers: 255 steps between the least and the largest activation, 0 being one
+    of them.
+    """
     least, most = min(0.0, states.min().item()), max(0.0, states.max().item())
     step = (most - least) / 255
     zero = round(-least / step)
@@ -43,14 +47,18 @@ def naive(states, weight, bias):
     return ((steps @ integers.T) * step * scales.T + bias).float()
 
 
-@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="without VNNI activations have 7 bits")
+@pytest.mark.skipif(
+    not torch.cpu._is_vnni_supported(), reason="without VNNI activations have 7 bits"
+)
 @pytest.mark.parametrize("activation", ["none", "relu"])
 def test_product_is_that_of_the_rounded_numbers(activation):
     torch.manual_seed(0)
     states, weight, bias = torch.randn(3, 5, 64) - 0.3, torch.randn(48, 64), torch.randn(48)
     expected = naive(states, weight, bias)
     expected = expected.relu() if activation == "relu" else expected
-    torch.testing.assert_close(Int8Linear(weight, bias)(states, activation), expected, rtol=0, atol=1e-4)
+    torch.testing.assert_close(
+        Int8Linear(weight, bias)(states, activation), expected, rtol=0, atol=1e-4
+    )
 
 
 def test_weight_is_rounded_by_row_and_rounding_it_again_changes_nothing():
@@ -65,7 +73,10 @@ def test_weight_is_rounded_by_row_and_rounding_it_again_changes_nothing():
 
 def test_embedding_is_within_half_a_step():
     torch.manual_seed(0)
-    weight, ids = torch.randn(10, 8) * torch.logspace(-3, 1, 10).unsqueeze(1), torch.tensor([[3, 9], [0, 3]])
+    weight, ids = (
+        torch.randn(10, 8) * torch.logspace(-3, 1, 10).unsqueeze(1),
+        torch.tensor([[3, 9], [0, 3]]),
+    )
     error = (Int8Embedding(weight)(ids) - weight[ids]).abs()
     assert (error <= weight.abs().amax(dim=1)[ids].unsqueeze(-1) / 254 * 1.001).all()
 
@@ -90,15 +101,22 @@ def test_own_search_finds_what_the_librarys_loop_finds(searches, seed):  # noqa:
 def test_a_model_loads_in_int8_with_every_large_weight_in_a_byte(folder, tiny_batch):
     exact = AutoModelForSeq2SeqLM.from_pretrained(folder)
     model = load_for_inference(folder, int8=True)[0]
-    assert {type(each).__name__ for each in model.modules() if hasattr(each, "weight")} == {"Int8Linear", "LayerNorm"}
-    assert model.model.shared is model.model.encoder.embed_tokens is model.model.decoder.embed_tokens
+    assert {type(each).__name__ for each in model.modules() if hasattr(each, "weight")} == {
+        "Int8Linear",
+        "LayerNorm",
+    }
+    assert (
+        model.model.shared is model.model.encoder.embed_tokens is model.model.decoder.embed_tokens
+    )
     assert not any(parameter.ndim > 1 for parameter in model.parameters())
     with torch.no_grad():
         exact_logits, logits = exact(**tiny_batch).logits, model(**tiny_batch).logits
     assert 0 < (logits - exact_logits).abs().mean() < 0.05 * exact_logits.abs().mean()
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="only Linux lists the files that memory maps")
+@pytest.mark.skipif(
+    not Path("/proc/self/maps").is_file(), reason="only Linux lists the files that memory maps"
+)
 def test_the_file_of_fp32_weights_does_not_stay_in_memory(folder):
     model = load_for_inference(folder, int8=True)[0]
     gc.collect()
@@ -107,7 +125,8 @@ def test_the_file_of_fp32_weights_does_not_stay_in_memory(folder):
 
 
 def test_pipeline_of_a_model_in_int8_stays_on_the_cpu_beside_a_gpu(folder, monkeypatch):
-    monkeypatch.setattr(pipelines.base, "is_torch_cuda_available", lambda: True)  # it would move the model there
+    # it would move the model there
+    monkeypatch.setattr(pipelines.base, "is_torch_cuda_available", lambda: True)
     model, tokenizer = load_for_inference(folder, device="cpu", int8=True)
     translate = pipeline("translation", model=model, tokenizer=tokenizer)
     assert translate.device.type == translate.model.device.type == "cpu"
@@ -134,9 +153,26 @@ def test_rounding_a_model_a_second_time_changes_nothing(tiny_model, tiny_batch):
 def test_a_torch_without_quantized_tensors_is_named(name, folder, monkeypatch, capsys):
     monkeypatch.delattr(torch, name)
     text = str(folder / "config.json")
-    assert main(["translate", "--model", str(folder), "--int8", "--input", text, "--output", f"{text}.de"]) == 2
+    assert (
+        main(
+            [
+                "translate",
+                "--model",
+                str(folder),
+                "--int8",
+                "--input",
+                text,
+                "--output",
+                f"{text}.de",
+            ]
+        )
+        == 2
+    )
     error = capsys.readouterr().err
-    assert f"torch {torch.__version__} has no quantized tensors any more" in error and f"'{name}'" in error
+    assert (
+        f"torch {torch.__version__} has no quantized tensors any more" in error
+        and f"'{name}'" in error
+    )
     assert "Use fp32, `--engine ctranslate2` or an earlier torch." in error
 
 
@@ -165,7 +201,9 @@ def test_int8_is_refused_on_another_device(folder):
 
 def test_the_config_of_0_2_0_names_the_option(folder):
     with pytest.raises(ValueError, match=r"load_for_inference\(..., int8=True\)"):
-        AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config={"quant_method": "vaswani_int8"})
+        AutoModelForSeq2SeqLM.from_pretrained(
+            folder, quantization_config={"quant_method": "vaswani_int8"}
+        )
 
 
 def test_commands_name_what_they_did_in_int8(folder, tmp_path, capsys):
@@ -173,7 +211,9 @@ def test_commands_name_what_they_did_in_int8(folder, tmp_path, capsys):
     options = ["--model", str(folder), "--num-beams", "2", "--int8"]
     files = ["--input", str(tmp_path / "text"), "--output", str(tmp_path / "found")]
     assert main(["translate", *options, *files, "--n-best", "2"]) == 0
-    assert [json.loads(line)["precision"] for line in (tmp_path / "found").read_text().splitlines()] == ["int8"] * 2
+    assert [
+        json.loads(line)["precision"] for line in (tmp_path / "found").read_text().splitlines()
+    ] == ["int8"] * 2
     (tmp_path / "reference").write_text("a b\nc\n")
     test_set = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "reference")]
     assert main(["evaluate", *options, *test_set]) == 0

@@ -32,7 +32,11 @@ def rows(tiny_tokenizer):
 def make_library_trainer(tiny_tokenizer, rows, tmp_path):
     def make(model, collator_model=True, **options):
         arguments = Seq2SeqTrainingArguments(
-            output_dir=str(tmp_path / "run"), use_cpu=True, report_to="none", disable_tqdm=True, **options
+            output_dir=str(tmp_path / "run"),
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+            **options,
         )
         return Seq2SeqTrainer(
             model=model,
@@ -40,7 +44,9 @@ def make_library_trainer(tiny_tokenizer, rows, tmp_path):
             train_dataset=rows,
             eval_dataset=rows,
             processing_class=tiny_tokenizer,
-            data_collator=DataCollatorForSeq2Seq(tiny_tokenizer, model=model if collator_model else None),
+            data_collator=DataCollatorForSeq2Seq(
+                tiny_tokenizer, model=model if collator_model else None
+            ),
             compute_metrics=lambda predictions: {},  # without it, the library does not generate
         )
 
@@ -53,7 +59,11 @@ def expected_loss(model, rows, smoothing):
     losses = []
     for row in rows:
         prefix = torch.tensor([[1, *row["labels"][:-1]]])
-        logits = model(input_ids=torch.tensor([row["input_ids"]]), decoder_input_ids=prefix).logits[0].double()
+        logits = (
+            model(input_ids=torch.tensor([row["input_ids"]]), decoder_input_ids=prefix)
+            .logits[0]
+            .double()
+        )
         for scores, right in zip(logits, row["labels"], strict=True):
             log_probs = scores - scores.exp().sum().log()
             target = torch.full_like(scores, smoothing / len(scores))
@@ -72,25 +82,38 @@ def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
     assert again.generation_config.max_length == 20  # written by the library, and without effect
     source = torch.randint(3, 300, (1, 12))
-    for options in ({}, {"generation_config": GenerationConfig.from_pretrained(tmp_path / "saved")}):
+    for options in (
+        {},
+        {"generation_config": GenerationConfig.from_pretrained(tmp_path / "saved")},
+    ):
         out = again.generate(source, min_new_tokens=60, **options)
         assert out.shape[1] in (61, 62, 63)  # 60 to 62 new tokens
         scores = [
-            m.generate(source, return_dict_in_generate=True, output_scores=True, **options).sequences_scores
+            m.generate(
+                source, return_dict_in_generate=True, output_scores=True, **options
+            ).sequences_scores
             for m in (model, again)
         ]
         torch.testing.assert_close(*scores)
     assert told == []  # nobody chose that length
 
 
-def test_evaluating_with_the_library_keeps_what_the_model_says_of_decoding(make_library_trainer, tmp_path):
+def test_evaluating_with_the_library_keeps_what_the_model_says_of_decoding(
+    make_library_trainer, tmp_path
+):
     make_model().save_pretrained(tmp_path / "start")
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start")
     make_library_trainer(model, predict_with_generate=True).evaluate()
     model.save_pretrained(tmp_path / "saved")
-    before, after = (json.loads((tmp_path / f / "generation_config.json").read_text()) for f in ("start", "saved"))
-    defaults = GenerationConfig._get_default_generation_params()  # which the library writes where nothing is said
-    assert before == {key: value for key, value in after.items() if key in before or value != defaults.get(key)}
+    before, after = (
+        json.loads((tmp_path / f / "generation_config.json").read_text())
+        for f in ("start", "saved")
+    )
+    # which the library writes where nothing is said
+    defaults = GenerationConfig._get_default_generation_params()
+    assert before == {
+        key: value for key, value in after.items() if key in before or value != defaults.get(key)
+    }
 
 
 @each_smoothing
@@ -122,8 +145,12 @@ def test_library_evaluation_reports_the_loss(make_library_trainer, rows, smoothi
 
 
 def test_library_smoothing_needs_a_collator_that_knows_the_model(make_library_trainer):
-    trainer = make_library_trainer(make_model(), collator_model=False, label_smoothing_factor=0.1, max_steps=1)
-    with pytest.raises(ValueError, match="Decoder needs either ids or embeddings.*DataCollatorForSeq2Seq"):
+    trainer = make_library_trainer(
+        make_model(), collator_model=False, label_smoothing_factor=0.1, max_steps=1
+    )
+    with pytest.raises(
+        ValueError, match="Decoder needs either ids or embeddings.*DataCollatorForSeq2Seq"
+    ):
         trainer.train()
 
 

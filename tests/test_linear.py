@@ -1,4 +1,6 @@
-"""Linear layers: oneDNN's products against a naive float64 computation, and when they are used at all."""
+"""Linear layers: oneDNN's products against a naive float64 computation, and when they are used at
+all.
+"""
 
 import pytest
 import torch
@@ -24,7 +26,9 @@ def on_onednn(monkeypatch):
 def products(monkeypatch, on_onednn):
     """Shapes of what oneDNN multiplied."""
     shapes, multiply = [], subject.multiply
-    monkeypatch.setattr(subject, "multiply", lambda *args: shapes.append(args[0].shape) or multiply(*args))
+    monkeypatch.setattr(
+        subject, "multiply", lambda *args: shapes.append(args[0].shape) or multiply(*args)
+    )
     return shapes
 
 
@@ -37,18 +41,26 @@ def tensors(*shapes):
 @pytest.mark.parametrize("has_bias", [True, False])
 def test_linear_gives_the_product_and_its_gradients(products, sizes, has_bias):
     width, out = sizes
-    x, weight, bias, slope = tensors((4, ROWS // 4, width), (out, width), (out,), (4, ROWS // 4, out))
+    x, weight, bias, slope = tensors(
+        (4, ROWS // 4, width), (out, width), (out,), (4, ROWS // 4, out)
+    )
     inputs = (x, weight, bias) if has_bias else (x, weight)
     result = linear(*inputs)
     gradients = torch.autograd.grad(result, inputs, slope)
     x64, weight64, slope64 = (
         each.detach().double().numpy().reshape(-1, each.shape[-1]) for each in (x, weight, slope)
     )
-    expected = [x64 @ weight64.T + (bias.detach().numpy() if has_bias else 0), slope64 @ weight64, slope64.T @ x64]
+    expected = [
+        x64 @ weight64.T + (bias.detach().numpy() if has_bias else 0),
+        slope64 @ weight64,
+        slope64.T @ x64,
+    ]
     expected += [slope64.sum(0)] * has_bias
     assert len(products) == 3
     for ours, theirs in zip((result, *gradients), expected, strict=True):
-        torch.testing.assert_close(ours, torch.tensor(theirs).float().view(ours.shape), rtol=1e-5, atol=1e-4)
+        torch.testing.assert_close(
+            ours, torch.tensor(theirs).float().view(ours.shape), rtol=1e-5, atol=1e-4
+        )
         assert ours.is_contiguous()
 
 
@@ -125,7 +137,12 @@ def without_onednn():
 
 
 @pytest.mark.parametrize(
-    "context", [without_onednn, lambda: torch.autocast("cpu", torch.bfloat16), lambda: FlopCounterMode(display=False)]
+    "context",
+    [
+        without_onednn,
+        lambda: torch.autocast("cpu", torch.bfloat16),
+        lambda: FlopCounterMode(display=False),
+    ],
 )
 def test_linear_stays_with_torch_when_something_else_decides(products, context):
     x, weight = tensors((ROWS, WIDTH), (OUT, WIDTH))
@@ -168,7 +185,9 @@ def test_linear_compiles_and_exports_without_the_operator(products):
         ("", "AVX512", False),
     ],
 )
-def test_onednn_is_for_avx512_of_other_makers_than_intel(monkeypatch, processor, capability, expected) -> None:
+def test_onednn_is_for_avx512_of_other_makers_than_intel(
+    monkeypatch, processor, capability, expected
+) -> None:
     monkeypatch.setattr(subject, "_processor", lambda: processor)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
@@ -186,7 +205,9 @@ def test_onednn_is_for_avx512_of_other_makers_than_intel(monkeypatch, processor,
         ("AVX2", 512, False, False),
     ],
 )
-def test_weights_are_packed_with_avx512_and_large_ones_with_avx2(monkeypatch, capability, width, is_right, expected):
+def test_weights_are_packed_with_avx512_and_large_ones_with_avx2(
+    monkeypatch, capability, width, is_right, expected
+):
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(subject, "_onednn_is_right", lambda: is_right)
     assert subject.can_pack(torch.empty(width, width)) is expected
@@ -200,7 +221,9 @@ def wrong_when_packed(rows, weight, bias, *activation):
     return torch.zeros(2, 4) if activation else rows @ weight.T + bias
 
 
-@pytest.mark.parametrize("broken", [missing, lambda rows, weight, bias, *relu: rows @ weight.T, wrong_when_packed])
+@pytest.mark.parametrize(
+    "broken", [missing, lambda rows, weight, bias, *relu: rows @ weight.T, wrong_when_packed]
+)
 def test_onednn_is_left_when_its_operator_is_gone_or_wrong(monkeypatch, caplog, broken):
     monkeypatch.setattr(subject, "multiply", broken)
     assert not subject._onednn_is_right.__wrapped__()
@@ -214,7 +237,9 @@ def test_operator_of_this_torch_is_right(on_onednn):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_fused_loss_is_the_same_on_onednn(products, monkeypatch, smoothing):
     monkeypatch.setattr("vaswani_transformer.loss_vaswani_transformer.multiply", subject.multiply)
-    monkeypatch.setattr("vaswani_transformer.loss_vaswani_transformer._CHUNK_LOGITS_OF_ONEDNN", 90 * 1000)
+    monkeypatch.setattr(
+        "vaswani_transformer.loss_vaswani_transformer._CHUNK_LOGITS_OF_ONEDNN", 90 * 1000
+    )
     states, weight = tensors((2, ROWS, WIDTH), (1000, WIDTH))
     labels = torch.randint(1000, (2, ROWS))
     labels[0, 50:] = -100

@@ -32,15 +32,23 @@ def test_a_byte_that_is_not_utf8_is_named_by_line_and_offset(content, place, mes
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n", b""])
 def test_a_line_may_be_as_long_as_the_limit_and_no_longer(ends):
     assert lines_of(b"\xef\xbb\xbf" + b"a" * 100 + ends) == ["a" * 100]
-    message = "`some.txt` must have at most 100 bytes in a line, got more in line 2 at byte offset 2. Split it"
+    message = (
+        "`some.txt` must have at most 100 bytes in a line, "
+        "got more in line 2 at byte offset 2. Split it"
+    )
     with pytest.raises(ValueError, match=message):
         lines_of(b"a\n" + b"a" * 101 + ends)
 
 
-MAC = "`some.txt` must have lines that end in line feeds, got the line ends of an old Mac, carriage returns alone"
+MAC = (
+    "`some.txt` must have lines that end in line feeds, "
+    "got the line ends of an old Mac, carriage returns alone"
+)
 
 
-@pytest.mark.parametrize("content", [b"a\rb", b"a\rb\r", b"\r\r", b"\xef\xbb\xbfa\r\xe4", b"a\r" * 100])
+@pytest.mark.parametrize(
+    "content", [b"a\rb", b"a\rb\r", b"\r\r", b"\xef\xbb\xbfa\r\xe4", b"a\r" * 100]
+)
 def test_old_mac_line_ends_are_named(content):
     with pytest.raises(ValueError, match=MAC):
         lines_of(content)

@@ -9,7 +9,11 @@ from tiny import make_model
 from torch import nn
 
 from vaswani_transformer import loss_vaswani_transformer as losses
-from vaswani_transformer.loss_vaswani_transformer import can_fuse, fused_translation_loss, translation_loss
+from vaswani_transformer.loss_vaswani_transformer import (
+    can_fuse,
+    fused_translation_loss,
+    translation_loss,
+)
 
 V, D = 11, 6
 
@@ -30,18 +34,24 @@ def with_gradients(loss_of, states, weight):
     return loss, nll, states.grad, weight.grad
 
 
-@pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])  # 1, 2, 5 rows a chunk, and all of them
+# 1, 2, 5 rows a chunk, and all of them
+@pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("num_items", [None, 7, torch.tensor(29)])
-@pytest.mark.parametrize("compiled", [False, True])  # padding is kept where a graph is compiled, and on GPUs
+# padding is kept where a graph is compiled, and on GPUs
+@pytest.mark.parametrize("compiled", [False, True])
 def test_fused_loss_and_gradients_equal_those_from_logits(
     drawn, monkeypatch, chunk_logits, smoothing, num_items, compiled
 ):
     monkeypatch.setattr(losses, "_CHUNK_LOGITS", chunk_logits)
     monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
     states, weight, labels = drawn
-    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, smoothing, num_items), states, weight)
-    got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, smoothing, num_items), states, weight)
+    expected = with_gradients(
+        lambda h, w: translation_loss(h @ w.T, labels, smoothing, num_items), states, weight
+    )
+    got = with_gradients(
+        lambda h, w: fused_translation_loss(h, w, labels, smoothing, num_items), states, weight
+    )
     for own, other in zip(got, expected, strict=True):
         assert own is other is None or torch.allclose(own, other, rtol=1e-12, atol=1e-14)
 
@@ -54,11 +64,15 @@ def test_a_graph_knows_the_shapes_of_the_operator_beforehand(drawn, needs_grad):
 
 
 @pytest.mark.filterwarnings("error")
-def test_fused_gradients_are_those_of_finite_differences_and_torch_warns_of_nothing(drawn, monkeypatch):
+def test_fused_gradients_are_those_of_finite_differences_and_torch_warns_of_nothing(
+    drawn, monkeypatch
+):
     monkeypatch.setattr(losses, "_CHUNK_LOGITS", 5 * V)
     states, weight, labels = drawn
     inputs = (states.requires_grad_(), weight.requires_grad_())
-    assert torch.autograd.gradcheck(lambda h, w: fused_translation_loss(h, w, labels, 0.1)[0], inputs)
+    assert torch.autograd.gradcheck(
+        lambda h, w: fused_translation_loss(h, w, labels, 0.1)[0], inputs
+    )
 
 
 def largest(operations):
@@ -78,7 +92,8 @@ def test_fused_loss_holds_the_logits_of_one_chunk_at_a_time(drawn, monkeypatch, 
         fused_translation_loss(states.requires_grad_(), weight.requires_grad_(), labels, 0.1)
     num_tokens = int((labels != losses.IGNORE_INDEX).sum())
     rows = min(max(1, chunk_logits // V), num_tokens)
-    assert largest(operations) == max(rows * V, num_tokens * D)  # logits of a chunk, or gradients of the states
+    # logits of a chunk, or gradients of the states
+    assert largest(operations) == max(rows * V, num_tokens * D)
     assert num_products(operations) == 3 * -(-num_tokens // rows)
 
 
@@ -102,7 +117,8 @@ def test_fused_loss_computes_no_gradient_when_nothing_learns(drawn, is_frozen):
     with Operations() as operations, torch.set_grad_enabled(is_frozen):
         fused_translation_loss(*drawn, 0.1)
     assert num_products(operations) == 1
-    assert not any("scatter_add_" in name for name in operations.names())  # which turns probabilities into a gradient
+    # which turns probabilities into a gradient
+    assert not any("scatter_add_" in name for name in operations.names())
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -116,21 +132,28 @@ def test_only_the_smoothed_loss_carries_gradients(drawn, fused):
 
 def test_nothing_is_smoothed_unless_asked_for(drawn):
     states, weight, labels = drawn
-    for loss, nll in (translation_loss(states @ weight.T, labels), fused_translation_loss(states, weight, labels)):
+    for loss, nll in (
+        translation_loss(states @ weight.T, labels),
+        fused_translation_loss(states, weight, labels),
+    ):
         expected = nn.functional.cross_entropy((states @ weight.T).flatten(0, 1), labels.flatten())
         assert torch.allclose(loss, expected, rtol=1e-12) and nll is None
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("infinity", [torch.inf, -torch.inf])
-def test_infinite_logits_of_ignored_positions_change_the_loss_no_more_than_torchs(drawn, infinity, smoothing):
+def test_infinite_logits_of_ignored_positions_change_the_loss_no_more_than_torchs(
+    drawn, infinity, smoothing
+):
     """Gradients, too: of a row with +inf torch makes NaN itself."""
     states, weight, labels = drawn
     logits = states @ weight.T
     logits[labels == losses.IGNORE_INDEX, 3] = infinity
     ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     loss, _ = translation_loss(ours, labels, smoothing)
-    expected = nn.functional.cross_entropy(theirs.flatten(0, 1), labels.flatten(), label_smoothing=smoothing)
+    expected = nn.functional.cross_entropy(
+        theirs.flatten(0, 1), labels.flatten(), label_smoothing=smoothing
+    )
     loss.backward()
     expected.backward()
     assert loss.isfinite()
@@ -161,10 +184,14 @@ def test_fused_loss_of_nothing_is_zero(drawn):
 def test_fused_loss_in_bf16_is_near_that_in_fp32(drawn, autocast):
     states, weight, labels = drawn
     dtype = torch.float32 if autocast else torch.bfloat16
-    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.float(), weight.float())
+    expected = with_gradients(
+        lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.float(), weight.float()
+    )
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         got = with_gradients(
-            lambda h, w: fused_translation_loss(h, w, labels, 0.1), states.to(dtype), weight.to(dtype)
+            lambda h, w: fused_translation_loss(h, w, labels, 0.1),
+            states.to(dtype),
+            weight.to(dtype),
         )
     assert got[0].dtype == torch.float32
     assert (got[2].dtype, got[3].dtype) == (dtype, dtype)
@@ -176,11 +203,14 @@ def test_fused_gradients_of_many_chunks_in_bf16_are_summed_in_fp32(monkeypatch):
     torch.manual_seed(0)
     states, weight, labels = torch.randn(1, 400, D), torch.randn(V, D), torch.randint(V, (1, 400))
     states, weight = states.bfloat16(), weight.bfloat16()
-    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.double(), weight.double())
+    expected = with_gradients(
+        lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.double(), weight.double()
+    )
     monkeypatch.setattr(losses, "_CHUNK_LOGITS", 2 * V)
     got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, 0.1), states, weight)
     error = (got[3].double() - expected[3]).norm() / expected[3].norm()
-    assert error < 0.005  # of one rounding; every chunk's rounded sum would make it several times as large
+    # of one rounding; every chunk's rounded sum would make it several times as large
+    assert error < 0.005
 
 
 # ---- in the model ----
@@ -198,13 +228,17 @@ def test_model_without_logits_learns_the_same(tiny_batch):
     expected, expected_grads = model_gradients(model, tiny_batch)
     got, got_grads = model_gradients(model, tiny_batch, return_logits=False)
     assert got.logits is None and expected.logits is not None
-    torch.testing.assert_close([got.loss, got.nll], [expected.loss, expected.nll], rtol=1e-12, atol=0)
+    torch.testing.assert_close(
+        [got.loss, got.nll], [expected.loss, expected.nll], rtol=1e-12, atol=0
+    )
     torch.testing.assert_close(got_grads, expected_grads, rtol=1e-9, atol=1e-13)
 
 
 def test_model_returns_logits_unless_it_has_labels(tiny_batch):
     labels = tiny_batch.pop("labels").clamp(min=0)
-    assert make_model()(**tiny_batch, decoder_input_ids=labels, return_logits=False).logits is not None
+    assert (
+        make_model()(**tiny_batch, decoder_input_ids=labels, return_logits=False).logits is not None
+    )
 
 
 class Scaled(nn.Module):

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The cards in model_cards: read by the Hub's client, at one with themselves, with real commands and pictures."""
+"""The cards in model_cards: read by the Hub's client, at one with themselves, with real commands
+and pictures.
+"""
 
 import re
 import shlex
@@ -21,7 +23,11 @@ each_card = pytest.mark.parametrize("path", CARDS, ids=[path.stem for path in CA
 def table(text, heading):
     """Rows of the first table under a heading, as lists of cells."""
     section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    return [line.strip("| ").split(" | ") for line in section.splitlines() if re.match(r"\| [^ :-]", line)]
+    return [
+        line.strip("| ").split(" | ")
+        for line in section.splitlines()
+        if re.match(r"\| [^ :-]", line)
+    ]
 
 
 def test_there_are_cards():
@@ -39,7 +45,8 @@ def test_scores_for_the_hub_are_those_of_the_table(path):
         zip(names, values, strict=True)
     )
     assert all(result.dataset_name and result.metric_args for result in results)
-    assert results[0].dataset_split == "test"  # a test set of other origin is no part of the training's data
+    # a test set of other origin is no part of the training's data
+    assert results[0].dataset_split == "test"
 
 
 @each_card
@@ -61,7 +68,8 @@ def test_training_names_recipe_hardware_and_a_commit_without_changes(path):
 
 # ---- the paper's tables and figures ----
 
-DATA_OPTIONS = ("--train-source", "--train-target", "--validation-source", "--validation-target")  # made in a loop
+# made in a loop
+DATA_OPTIONS = ("--train-source", "--train-target", "--validation-source", "--validation-target")
 PAPER = Path(__file__).resolve().parents[1] / "model_cards" / "paper" / "README.md"
 
 
@@ -82,7 +90,9 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
         if script := next((word for word in words if word.startswith("scripts/paper")), None):
             source = (PAPER.parents[2] / script).read_text(encoding="utf-8")
             options = {word for word in words[words.index(script) :] if word.startswith("--")}
-            assert {option for option in options if f'"{option}"' not in source} <= set(DATA_OPTIONS)
+            assert {option for option in options if f'"{option}"' not in source} <= set(
+                DATA_OPTIONS
+            )
             continue
         if "scripts/train.py" in words:
             words = ["train", *words[words.index("scripts/train.py") + 1 :]]
@@ -92,12 +102,23 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
 
 
 def test_pictures_of_the_cards_of_the_papers_pages_and_of_the_readme_exist():
-    for page in (*CARDS, PAPER, PAPER.with_name("parsing-genia.md"), PAPER.parents[2] / "README.md"):
-        pictures = re.findall(r"(?:!\[.*?\]\(|<img src=\")(.*?)[)\"]", page.read_text(encoding="utf-8"))
+    for page in (
+        *CARDS,
+        PAPER,
+        PAPER.with_name("parsing-genia.md"),
+        PAPER.parents[2] / "README.md",
+    ):
+        pictures = re.findall(
+            r"(?:!\[.*?\]\(|<img src=\")(.*?)[)\"]", page.read_text(encoding="utf-8")
+        )
         assert pictures
-        assert all((page.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
+        assert all(
+            (page.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures
+        )
 
 
 def test_table_3_of_the_papers_page_has_every_row():
     block = PAPER.read_text(encoding="utf-8").split("## Table 3")[1].split("\n```\n")[2]
-    assert [line.split()[0] for line in block.splitlines()[2:22]] == [row.name for row in VARIATIONS]
+    assert [line.split()[0] for line in block.splitlines()[2:22]] == [
+        row.name for row in VARIATIONS
+    ]

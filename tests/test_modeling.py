@@ -13,7 +13,13 @@ from safetensors.torch import load_file, save_file
 from search_checks import each_search
 from tiny import make_config, make_model
 from torch import nn
-from transformers import AutoModel, AutoModelForSeq2SeqLM, DynamicCache, EncoderDecoderCache, StaticCache
+from transformers import (
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    DynamicCache,
+    EncoderDecoderCache,
+    StaticCache,
+)
 
 from vaswani_transformer import (
     VaswaniTransformerDecoder,
@@ -32,7 +38,9 @@ each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 
 class IndependentTransformer(nn.Module):
-    """torch's own post-norm layers under hand-made embeddings and positions, holding another model's weights."""
+    """torch's own post-norm layers under hand-made embeddings and positions, holding another
+    model's weights.
+    """
 
     def __init__(self, model: VaswaniTransformerForConditionalGeneration) -> None:
         super().__init__()
@@ -50,11 +58,21 @@ class IndependentTransformer(nn.Module):
             batch_first=True,
         ).double()
         self.layers.encoder.norm = self.layers.decoder.norm = None
-        for theirs, ours in zip(self.layers.encoder.layers, model.model.encoder.layers, strict=True):
+        for theirs, ours in zip(
+            self.layers.encoder.layers, model.model.encoder.layers, strict=True
+        ):
             self.copy_attention(theirs.self_attn, ours.self_attn)
-            self.copy_rest(theirs, ours, {"norm1": "self_attn_layer_norm", "norm2": "final_layer_norm"})
-        norms = {"norm1": "self_attn_layer_norm", "norm2": "encoder_attn_layer_norm", "norm3": "final_layer_norm"}
-        for theirs, ours in zip(self.layers.decoder.layers, model.model.decoder.layers, strict=True):
+            self.copy_rest(
+                theirs, ours, {"norm1": "self_attn_layer_norm", "norm2": "final_layer_norm"}
+            )
+        norms = {
+            "norm1": "self_attn_layer_norm",
+            "norm2": "encoder_attn_layer_norm",
+            "norm3": "final_layer_norm",
+        }
+        for theirs, ours in zip(
+            self.layers.decoder.layers, model.model.decoder.layers, strict=True
+        ):
             self.copy_attention(theirs.self_attn, ours.self_attn)
             self.copy_attention(theirs.multihead_attn, ours.encoder_attn)
             self.copy_rest(theirs, ours, norms)
@@ -62,10 +80,14 @@ class IndependentTransformer(nn.Module):
     @staticmethod
     @torch.no_grad()
     def copy_attention(theirs, ours):
-        theirs.in_proj_weight.copy_(torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]))
+        theirs.in_proj_weight.copy_(
+            torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight])
+        )
         theirs.out_proj.weight.copy_(ours.out_proj.weight)
         if ours.q_proj.bias is not None:
-            theirs.in_proj_bias.copy_(torch.cat([ours.q_proj.bias, ours.k_proj.bias, ours.v_proj.bias]))
+            theirs.in_proj_bias.copy_(
+                torch.cat([ours.q_proj.bias, ours.k_proj.bias, ours.v_proj.bias])
+            )
             theirs.out_proj.bias.copy_(ours.out_proj.bias)
 
     @staticmethod
@@ -80,17 +102,28 @@ class IndependentTransformer(nn.Module):
         for position in range(length):
             for i in range(self.width // 2):
                 angle = position / 10_000 ** (2 * i / self.width)
-                table[position, 2 * i], table[position, 2 * i + 1] = math.sin(angle), math.cos(angle)
+                table[position, 2 * i], table[position, 2 * i + 1] = (
+                    math.sin(angle),
+                    math.cos(angle),
+                )
         return self.embedding[ids] * math.sqrt(self.width) + table.double()
 
     def forward(self, source, source_mask, target):
-        causal = nn.Transformer.generate_square_subsequent_mask(target.shape[1], dtype=torch.float64)
-        padding = {"src_key_padding_mask": source_mask == 0, "memory_key_padding_mask": source_mask == 0}
+        causal = nn.Transformer.generate_square_subsequent_mask(
+            target.shape[1], dtype=torch.float64
+        )
+        padding = {
+            "src_key_padding_mask": source_mask == 0,
+            "memory_key_padding_mask": source_mask == 0,
+        }
         hidden = self.layers(self.embed(source), self.embed(target), tgt_mask=causal, **padding)
         return hidden @ self.embedding.T
 
 
-@pytest.fixture(params=[{}, {"num_decoder_layers": 3, "attention_bias": True}], ids=["paper", "3 layers, biases"])
+@pytest.fixture(
+    params=[{}, {"num_decoder_layers": 3, "attention_bias": True}],
+    ids=["paper", "3 layers, biases"],
+)
 def pair(request):
     """Our model in float64 and the independent one with the same weights."""
     model = make_model(attn_implementation="eager", **request.param).double()
@@ -116,13 +149,19 @@ def batch(inputs):
     """The same sources with labels instead, some of which do not count."""
     labels = torch.randint(3, 300, (3, 6))
     labels[0, 4:] = -100
-    return {"input_ids": inputs["input_ids"], "attention_mask": inputs["attention_mask"], "labels": labels}
+    return {
+        "input_ids": inputs["input_ids"],
+        "attention_mask": inputs["attention_mask"],
+        "labels": labels,
+    }
 
 
 def independent_loss(theirs, batch, smoothing):
     labels = batch["labels"]
     target = torch.cat([torch.ones(3, 1, dtype=torch.long), labels[:, :-1].clamp(min=0)], dim=1)
-    log_probs = torch.log_softmax(theirs(batch["input_ids"], batch["attention_mask"], target), dim=-1)
+    log_probs = torch.log_softmax(
+        theirs(batch["input_ids"], batch["attention_mask"], target), dim=-1
+    )
     total, count = 0.0, 0
     for row in range(3):
         for step in range(6):
@@ -150,7 +189,10 @@ def test_loss_and_gradients_equal_an_independent_implementation(pair, batch, smo
         assert out.nll is None
     out.loss.backward()
     expected.backward()
-    attention, their_attention = ours.model.decoder.layers[0].encoder_attn, theirs.layers.decoder.layers[0]
+    attention, their_attention = (
+        ours.model.decoder.layers[0].encoder_attn,
+        theirs.layers.decoder.layers[0],
+    )
     projections = attention.q_proj, attention.k_proj, attention.v_proj
     gradients = [
         ours.model.shared.weight.grad,
@@ -203,7 +245,9 @@ def test_loss_is_zero_with_gradient_zero_when_every_label_is_ignored(tiny_model,
     assert all(not p.grad.any() for p in tiny_model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize(("name", "static"), [("past_key_values", False), ("cache", False), ("cache", True)])
+@pytest.mark.parametrize(
+    ("name", "static"), [("past_key_values", False), ("cache", False), ("cache", True)]
+)
 @each_shape
 def test_cache_equals_no_cache(shape, name, static, inputs):
     model = make_model(**shape).double()
@@ -211,9 +255,13 @@ def test_cache_equals_no_cache(shape, name, static, inputs):
     target, mask = inputs["decoder_input_ids"], inputs["attention_mask"]
     encoded = model.model.encoder(inputs["input_ids"], mask)
     if static:
-        cache = EncoderDecoderCache(*(StaticCache(model.config, max_cache_len=length) for length in (6, 7)))
+        cache = EncoderDecoderCache(
+            *(StaticCache(model.config, max_cache_len=length) for length in (6, 7))
+        )
     else:
-        cache = EncoderDecoderCache(DynamicCache(config=model.config), DynamicCache(config=model.config))
+        cache = EncoderDecoderCache(
+            DynamicCache(config=model.config), DynamicCache(config=model.config)
+        )
     options = {"attention_mask": mask, "encoder_outputs": encoded, "use_cache": True, name: cache}
     pieces = target[:, :2], target[:, 2:3], target[:, 3:]
     steps = [model(decoder_input_ids=piece, **options).logits for piece in pieces]
@@ -226,7 +274,9 @@ def test_generate_is_the_same_with_every_cache(shape, num_beams, inputs):
     model = make_model(scale=3.0, **shape).double()
     del inputs["decoder_input_ids"]
     caches = {}, {"use_cache": False}, {"cache_implementation": "static"}
-    own, none, static = (model.generate(**inputs, num_beams=num_beams, max_new_tokens=9, **kw) for kw in caches)
+    own, none, static = (
+        model.generate(**inputs, num_beams=num_beams, max_new_tokens=9, **kw) for kw in caches
+    )
     assert torch.equal(own, none)
     assert torch.equal(static, none)
 
@@ -328,8 +378,13 @@ def test_initialisation_has_the_documented_scales():
 
 @pytest.mark.parametrize(("attention", "together"), [("self_attn", "qkv"), ("encoder_attn", "kv")])
 def test_projections_of_the_same_states_are_initialised_as_one_matrix(attention, together):
-    """Side by side they are d_model x the sum of their widths, 2 heads x (d_k 48 or d_v 80); alone, that of one."""
-    layer, widths = make_model(d_model=64, d_k=48, d_v=80).model.decoder.layers[1], {"q": 96, "k": 96, "v": 160}
+    """Side by side they are d_model x the sum of their widths, 2 heads x (d_k 48 or d_v 80); alone,
+    that of one.
+    """
+    layer, widths = (
+        make_model(d_model=64, d_k=48, d_v=80).model.decoder.layers[1],
+        {"q": 96, "k": 96, "v": 160},
+    )
     for name, width in widths.items():
         fan_out = sum(widths[other] for other in together) if name in together else width
         weight = layer.get_parameter(f"{attention}.{name}_proj.weight")
@@ -338,13 +393,22 @@ def test_projections_of_the_same_states_are_initialised_as_one_matrix(attention,
 
 def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_model):
     labels = torch.tensor([[7, 8, 2], [9, 2, -100]])
-    assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]
+    assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [
+        [1, 7, 8],
+        [1, 9, 2],
+    ]
 
 
-@pytest.mark.parametrize("cls", [VaswaniTransformerModel, VaswaniTransformerForConditionalGeneration])
+@pytest.mark.parametrize(
+    "cls", [VaswaniTransformerModel, VaswaniTransformerForConditionalGeneration]
+)
 def test_forwards_name_the_librarys_arguments(cls):
-    """The library's common tests find out here whether a model gives attention weights, and skip themselves if not."""
-    named = inspect.signature(cls.forward).parameters["kwargs"].annotation.__args__[0].__annotations__
+    """The library's common tests find out here whether a model gives attention weights, and skip
+    themselves if not.
+    """
+    named = (
+        inspect.signature(cls.forward).parameters["kwargs"].annotation.__args__[0].__annotations__
+    )
     assert {"output_attentions", "output_hidden_states"} <= named.keys()
 
 
@@ -367,36 +431,50 @@ def test_weights_are_tied_after_every_route(tmp_path):
     ]
     for route in routes:
         base = getattr(route, "model", route)
-        modules = [base.encoder.embed_tokens, base.decoder.embed_tokens, getattr(route, "lm_head", base.shared)]
+        modules = [
+            base.encoder.embed_tokens,
+            base.decoder.embed_tokens,
+            getattr(route, "lm_head", base.shared),
+        ]
         assert all(module.weight is base.shared.weight for module in modules)
 
 
-def test_a_model_without_head_travels_with_the_class_that_reads_it_without_the_package(tmp_path, tiny_model):
+def test_a_model_without_head_travels_with_the_class_that_reads_it_without_the_package(
+    tmp_path, tiny_model
+):
     tiny_model.model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["auto_map"]["AutoModel"] == "modeling_vaswani_transformer.VaswaniTransformerModel"
-    assert "class VaswaniTransformerModel(" in (tmp_path / "modeling_vaswani_transformer.py").read_text(
-        encoding="utf-8"
-    )
+    assert "class VaswaniTransformerModel(" in (
+        tmp_path / "modeling_vaswani_transformer.py"
+    ).read_text(encoding="utf-8")
 
 
 def test_saved_file_holds_the_shared_matrix_once(tmp_path):
     make_model().save_pretrained(tmp_path)
-    large = [name for name, tensor in load_file(tmp_path / "model.safetensors").items() if len(tensor) == 300]
+    large = [
+        name
+        for name, tensor in load_file(tmp_path / "model.safetensors").items()
+        if len(tensor) == 300
+    ]
     assert large == ["model.shared.weight"]
 
 
 def test_reloaded_model_gives_the_same_logits(tmp_path, batch):
     model = make_model(num_decoder_layers=3, d_k=4)
     model.save_pretrained(tmp_path)
-    assert torch.equal(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)(**batch).logits, model(**batch).logits)
+    assert torch.equal(
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path)(**batch).logits, model(**batch).logits
+    )
 
 
 def test_a_new_input_embedding_is_that_of_both_stacks(tiny_model):
     new = nn.Embedding(300, 16)
     tiny_model.set_input_embeddings(new)
     stacks = tiny_model.model.encoder, tiny_model.model.decoder
-    assert tiny_model.get_input_embeddings() is stacks[0].embed_tokens is stacks[1].embed_tokens is new
+    assert (
+        tiny_model.get_input_embeddings() is stacks[0].embed_tokens is stacks[1].embed_tokens is new
+    )
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -419,7 +497,12 @@ def test_checkpoint_with_a_missing_tensor_is_named_by_the_check(tmp_path):
 def test_tensors_missing_from_a_checkpoint_are_initialised_as_those_of_a_new_model(tmp_path):
     make_model(attention_bias=True).save_pretrained(tmp_path)
     tensors, layer = load_file(tmp_path / "model.safetensors"), "model.encoder.layers.0."
-    for name in ("final_layer_norm.weight", "final_layer_norm.bias", "self_attn.q_proj.bias", "fc1.weight"):
+    for name in (
+        "final_layer_norm.weight",
+        "final_layer_norm.bias",
+        "self_attn.q_proj.bias",
+        "fc1.weight",
+    ):
         del tensors[layer + name]
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     layer = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).model.encoder.layers[0]

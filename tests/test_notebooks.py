@@ -28,7 +28,7 @@ def sources(*place):
 
 
 def words(text):
-    """Text without the targets of links, which differ between the folders, and without white space."""
+    """Text without white space and without the targets of links, which differ between folders."""
     return re.sub(r"\]\(\S*?\)|\s", "", text)
 
 
@@ -43,7 +43,10 @@ def test_notebook_has_the_code_and_the_text_of_its_page(name):
 
 def test_tour_notebook_prints_what_the_page_shows_and_has_its_pictures():
     outputs = [cell["outputs"] for cell in cells("tour", "code")]
-    printed = ["".join("".join(part["text"]) for part in cell if part.get("name") == "stdout") for cell in outputs]
+    printed = [
+        "".join("".join(part["text"]) for part in cell if part.get("name") == "stdout")
+        for cell in outputs
+    ]
     assert printed == blocks("text", "docs/tour.md")
     assert sum("image/png" in part.get("data", ()) for cell in outputs for part in cell) == 3
 

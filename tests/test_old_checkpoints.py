@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that earlier versions wrote load, translate, score and resume for ever; see tests/checkpoints/make.sh."""
+"""Runs that earlier versions wrote load, translate, score and resume for ever; see
+tests/checkpoints/make.sh.
+"""
 
 import dataclasses
 import json
@@ -26,7 +28,9 @@ SAFE = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def old(request, tmp_path, monkeypatch):
-    """A folder with train.en, train.de, scores.jsonl and the folder `run`, which is also the working folder."""
+    """A folder with train.en, train.de, scores.jsonl and the folder `run`, which is also the
+    working folder.
+    """
     with tarfile.open(request.param) as archive:
         archive.extractall(tmp_path, **SAFE)
     monkeypatch.chdir(tmp_path)
@@ -43,32 +47,44 @@ def test_there_is_an_archive():
 
 def test_old_model_translates_as_it_learned_to(old):
     translate = pipeline("translation", model="run")
-    assert [found["translation_text"] for found in translate(lines("train.en"))] == lines("train.de")
+    assert [found["translation_text"] for found in translate(lines("train.en"))] == lines(
+        "train.de"
+    )
 
 
 def test_old_model_gives_the_scores_it_gave(old):
     model, tokenizer = load_for_inference("run", device="cpu")
     scores = list(score_pairs(model, tokenizer, lines("train.en"), lines("train.de")))
     expected = [json.loads(line) for line in lines("scores.jsonl")]
-    assert [score.log_prob for score in scores] == pytest.approx([line["log_prob"] for line in expected], abs=1e-4)
+    assert [score.log_prob for score in scores] == pytest.approx(
+        [line["log_prob"] for line in expected], abs=1e-4
+    )
     assert [score.length for score in scores] == [line["length"] for line in expected]
 
 
 def test_old_model_loads_without_a_warning(old, library_log):
     model, found = AutoModelForSeq2SeqLM.from_pretrained("run", output_loading_info=True)
     assert not any(found.values()) and not library_log.records
-    assert model.config.d_v != model.config.d_k and model.config.num_encoder_layers != model.config.num_decoder_layers
+    assert (
+        model.config.d_v != model.config.d_k
+        and model.config.num_encoder_layers != model.config.num_decoder_layers
+    )
 
 
 def test_old_run_is_resumed_and_finished(old):
-    """With other batches than 0.1.0's: what was logged before stays, and the loss is still a trained model's."""
+    """With other batches than 0.1.0's: what was logged before stays, and the loss is still a
+    trained model's.
+    """
     before, expected = (
-        json.loads(Path(name).read_text(encoding="utf-8")) for name in ("run/trainer_state.json", "line_805.json")
+        json.loads(Path(name).read_text(encoding="utf-8"))
+        for name in ("run/trainer_state.json", "line_805.json")
     )
     recipe = dataclasses.replace(Recipe.load("run"), max_steps=805, logging_steps=5, save_steps=5)
     assert train(recipe, "run", resume=True, use_cpu=True)["train_steps"] == 805
     package = Path(vaswani_transformer.__file__).parent
-    assert {path.name for path in Path("run").glob("*.py")} == {path.name for path in package.glob("*_vaswani_*.py")}
+    assert {path.name for path in Path("run").glob("*.py")} == {
+        path.name for path in package.glob("*_vaswani_*.py")
+    }
     log = json.loads(Path("run/trainer_state.json").read_text(encoding="utf-8"))["log_history"]
     before = [line for line in before["log_history"] if "train_loss" not in line]
     assert log[: len(before)] == before

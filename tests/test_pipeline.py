@@ -64,7 +64,11 @@ def test_a_generator_and_a_data_set_stream_in_order(translate):
 
 @pytest.mark.parametrize(
     "options",
-    [{"num_workers": 2}, {"num_workers": 2, "batch_size": 1}, {"num_workers": 1, "split_sentences": False}],
+    [
+        {"num_workers": 2},
+        {"num_workers": 2, "batch_size": 1},
+        {"num_workers": 1, "split_sentences": False},
+    ],
     ids=str,
 )
 def test_workers_change_no_result(translate, options):
@@ -83,8 +87,12 @@ def test_every_iterable_is_taken(translate, split_sentences):
 
 
 def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate, library_log):
-    config = GenerationConfig(**{**translate.model.generation_config.to_dict(), "max_new_tokens": 2, "num_beams": 1})
-    assert translate(TEXTS[0], generation_config=config) == translate(TEXTS[0], max_new_tokens=2, num_beams=1)
+    config = GenerationConfig(
+        **{**translate.model.generation_config.to_dict(), "max_new_tokens": 2, "num_beams": 1}
+    )
+    assert translate(TEXTS[0], generation_config=config) == translate(
+        TEXTS[0], max_new_tokens=2, num_beams=1
+    )
     assert "deprecated" not in library_log.text
 
 
@@ -93,7 +101,9 @@ def batches(translate, monkeypatch):
     """Shapes of the batches that `generate` was given."""
     shapes, generate = [], translate.model.generate
     monkeypatch.setattr(
-        translate.model, "generate", lambda **kwargs: shapes.append(kwargs["input_ids"].shape) or generate(**kwargs)
+        translate.model,
+        "generate",
+        lambda **kwargs: shapes.append(kwargs["input_ids"].shape) or generate(**kwargs),
     )
     return shapes
 
@@ -184,15 +194,22 @@ def test_importing_again_does_not_break(checkpoint, translate):
 def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_one_warning(
     translate, batches, caplog, monkeypatch
 ):
-    monkeypatch.setattr(translate.model.generation_config, "longest_training_source", 7, raising=False)
+    monkeypatch.setattr(
+        translate.model.generation_config, "longest_training_source", 7, raising=False
+    )
     texts = ["word " * 30, "word " * 31]
     translate(texts, batch_size=1, max_new_tokens=2)
     assert batches == [(1, len(ids)) for ids in translate.tokenizer(texts)["input_ids"]]
-    assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1
+    assert (
+        sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records)
+        == 1
+    )
 
 
 def test_steps_that_transformers_knows_translate_a_text(translate):
-    assert translate.run_single(TEXTS[0], {}, {"num_beams": 1}, {}) == translate(TEXTS[0], num_beams=1)
+    assert translate.run_single(TEXTS[0], {}, {"num_beams": 1}, {}) == translate(
+        TEXTS[0], num_beams=1
+    )
 
 
 def test_a_checkpoint_with_missing_tensors_is_refused(tiny_tokenizer):
@@ -206,9 +223,20 @@ def test_a_checkpoint_with_missing_tensors_is_refused(tiny_tokenizer):
 def marian():
     """A tiny model of another package."""
     torch.manual_seed(0)
-    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    sizes = {
+        "d_model": 16,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    tokens = {"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0, "forced_eos_token_id": None}
+    tokens = {
+        "pad_token_id": 0,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 0,
+        "forced_eos_token_id": None,
+    }
     return MarianMTModel(MarianConfig(vocab_size=300, **sizes, **heads, **tokens)).eval()
 
 
@@ -219,7 +247,9 @@ def test_another_architecture_works_as_plain_generate(tiny_tokenizer, marian):
     assert translate(TEXTS[:2]) == [{"translation_text": expected}, {"translation_text": ""}]
 
 
-def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_for(tiny_tokenizer, marian, monkeypatch):
+def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_for(
+    tiny_tokenizer, marian, monkeypatch
+):
     seen, generate = [], marian.generate
 
     def noting(input_ids, **options):

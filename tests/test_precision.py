@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Low precision: softmax, LayerNorm statistics and loss are computed in fp32, with autocast and without it."""
+"""Low precision: softmax, LayerNorm statistics and loss are computed in fp32, with autocast and
+without it.
+"""
 
 import pytest
 import torch
@@ -31,18 +33,22 @@ def batch():
 
 
 def loss_and_gradients(model, batch, dtype):
-    """Loss and gradients of a training step, under autocast of a dtype or, with None, without it."""
+    """Loss and gradients of a training step, under autocast of a dtype, or without it for None."""
     model.train().zero_grad()
     with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
         loss = model(**batch).loss
     loss.backward()
-    return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    return loss.detach(), {
+        name: parameter.grad.clone() for name, parameter in model.named_parameters()
+    }
 
 
 @each_dtype
 @each_loss
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
-def test_softmax_norms_and_loss_see_only_fp32_under_autocast(batch, dtype, return_logits, attention):
+def test_softmax_norms_and_loss_see_only_fp32_under_autocast(
+    batch, dtype, return_logits, attention
+):
     model = make_model()
     model.set_attn_implementation(attention)
     with Operations() as operations:
@@ -59,8 +65,9 @@ def test_softmax_norms_and_loss_see_only_fp32_under_autocast(batch, dtype, retur
 
 @each_dtype
 def test_sdpa_under_autocast_weighs_in_fp32(dtype):
-    """Scores of 100 to 107 in steps of 0.25, where bf16 knows only steps of 0.5, and 1,000 keys, which fp16 cannot sum
-    beyond 2,048 nor bf16 beyond 256. The first head reads keys in the first eight features, values in the others."""
+    """Scores of 100 to 107 in steps of 0.25, where bf16 knows only steps of 0.5, and 1,000 keys,
+    which fp16 cannot sum beyond 2,048 nor bf16 beyond 256. The first head reads keys in the first
+    eight features, values in the others."""
     layer = make_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
     layer.scaling = 1.0
     with torch.no_grad():
@@ -80,9 +87,12 @@ def test_sdpa_under_autocast_weighs_in_fp32(dtype):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_loss_of_large_logits_is_that_of_float64_under_autocast(fused):
-    """Logits of hundreds, of which a bf16 log-softmax keeps less than one digit behind the point."""
+    """Logits of hundreds, of which a bf16 log-softmax keeps less than one decimal."""
     generator = torch.Generator().manual_seed(0)
-    states, weight = torch.randn(2, 9, 16, generator=generator), 40 * torch.randn(50, 16, generator=generator)
+    states, weight = (
+        torch.randn(2, 9, 16, generator=generator),
+        40 * torch.randn(50, 16, generator=generator),
+    )
     labels = torch.randint(0, 50, (2, 9), generator=generator)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = states @ weight.T
@@ -99,7 +109,9 @@ def test_loss_of_large_logits_is_that_of_float64_under_autocast(fused):
 
 @each_dtype
 @each_loss
-def test_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, dtype, return_logits):
+def test_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(
+    batch, dtype, return_logits
+):
     model, batch = make_model(scale=2.0), {**batch, "return_logits": return_logits}
     loss, gradients = loss_and_gradients(model, batch, dtype)
     expected_loss, expected = loss_and_gradients(model, batch, None)
@@ -138,16 +150,25 @@ def test_loss_of_a_model_in_low_precision_is_fp32(batch, dtype, return_logits):
 @each_dtype
 @pytest.mark.parametrize("autocast", [False, True])
 def test_search_sums_log_probabilities_of_low_precision_in_fp32(dtype, autocast):
-    """Sums of 10 to 20, which bf16 would round to multiples of 0.06 or 0.13, fp16 of 0.008 or 0.016."""
+    """Sums of 10 to 20, which bf16 would round to multiples of 0.06 or 0.13, fp16 of 0.008 or
+    0.016.
+    """
     model = make_model(scale=3.0) if autocast else make_model(scale=3.0).to(dtype)
     source = torch.randint(3, 300, (3, 7), generator=torch.Generator().manual_seed(0))
     options = {"max_new_tokens": 12, "min_new_tokens": 12, "length_penalty": 0.0, "num_beams": 4}
     with torch.autocast("cpu", dtype=dtype, enabled=autocast):
-        found = model.generate(source, **options, return_dict_in_generate=True, output_scores=True, output_logits=True)
+        found = model.generate(
+            source, **options, return_dict_in_generate=True, output_scores=True, output_logits=True
+        )
     rows = found.beam_indices
     expected = [
-        sum(found.logits[step][rows[index, step]].double().log_softmax(0)[token] for step, token in enumerate(tokens))
+        sum(
+            found.logits[step][rows[index, step]].double().log_softmax(0)[token]
+            for step, token in enumerate(tokens)
+        )
         for index, tokens in enumerate(found.sequences[:, 1:])
     ]
     assert found.sequences_scores.dtype == torch.float32
-    torch.testing.assert_close(found.sequences_scores.double(), torch.stack(expected), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        found.sequences_scores.double(), torch.stack(expected), rtol=1e-6, atol=0
+    )

@@ -21,13 +21,26 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_quickstart(output_dir, *options, threads, commands=""):
-    """Runs the script in this interpreter's environment, after a folder of `commands`, and returns what it printed."""
+    """Runs the script in this interpreter's environment, after a folder of `commands`, and returns
+    what it printed.
+    """
     path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["bash", str(ROOT / "scripts" / "quickstart.sh"), "--output-dir", str(output_dir), *options],
+        [
+            "bash",
+            str(ROOT / "scripts" / "quickstart.sh"),
+            "--output-dir",
+            str(output_dir),
+            *options,
+        ],
         capture_output=True,
         text=True,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path, "OMP_NUM_THREADS": str(threads)},
+        env={
+            **os.environ,
+            "VIRTUAL_ENV": sys.prefix,
+            "PATH": path,
+            "OMP_NUM_THREADS": str(threads),
+        },
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -38,7 +51,7 @@ SMALLER = """#!/bin/sh
 [ "$1" != evaluate ] || set -- "$@" --dataset builtin
 [ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16
 exec "{command}" "$@"
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.slow
@@ -46,7 +59,9 @@ def test_quickstart_trains_scores_and_translates(tmp_path):
     """A command of the same name, in front of the real one, makes what takes its time smaller."""
     command = SMALLER.format(command=Path(sys.executable).with_name("vaswani-transformer"))
     for number, side in enumerate(("en", "de")):
-        (tmp_path / f"text.{side}").write_text("\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8")
+        (tmp_path / f"text.{side}").write_text(
+            "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
+        )
         command = command.replace(f"text.{side}", str(tmp_path / f"text.{side}"))
     (tmp_path / "vaswani-transformer").write_text(command, encoding="utf-8")
     (tmp_path / "vaswani-transformer").chmod(0o755)
@@ -67,7 +82,9 @@ def whole_run(tmp_path_factory):
 
 @pytest.mark.heavy
 def test_quickstart_reaches_39_sacrebleu_with_all_references_within_ten_million_tokens(whole_run):
-    scores, training = (json.loads((whole_run / f"{name}_results.json").read_text()) for name in ("test", "train"))
+    scores, training = (
+        json.loads((whole_run / f"{name}_results.json").read_text()) for name in ("test", "train")
+    )
     assert scores["test_sacrebleu"] >= 39
     assert scores["test_sacrebleu_signature"].startswith("nrefs:var|case:mixed|eff:no|tok:13a|")
     assert training["train_source_tokens"] + training["train_target_tokens"] <= 10_000_000
@@ -77,9 +94,13 @@ def test_quickstart_reaches_39_sacrebleu_with_all_references_within_ten_million_
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_run, dtype):
     model = AutoModelForSeq2SeqLM.from_pretrained(whole_run, dtype=dtype).eval()
-    sources = load_corpus(dataset="builtin", split="test", source_language="en", target_language="de")["source"]
+    sources = load_corpus(
+        dataset="builtin", split="test", source_language="en", target_language="de"
+    )["source"]
     sentences = AutoTokenizer.from_pretrained(whole_run)(list(sources))["input_ids"]
-    num_sentences, num_flipped = count_flips(model, [sentences[start : start + 32] for start in range(0, 1000, 32)])
+    num_sentences, num_flipped = count_flips(
+        model, [sentences[start : start + 32] for start in range(0, 1000, 32)]
+    )
     assert num_sentences == 1000
     assert num_flipped <= MAX_FLIPPED * num_sentences
 
@@ -94,7 +115,10 @@ def test_readme_shows_what_the_model_prints(whole_run, tmp_path):
 
 def test_quickstart_refuses_an_unknown_argument():
     done = subprocess.run(
-        ["bash", str(ROOT / "scripts" / "quickstart.sh"), "--stpes", "5"], capture_output=True, text=True, check=False
+        ["bash", str(ROOT / "scripts" / "quickstart.sh"), "--stpes", "5"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "error: unknown argument --stpes" in done.stderr

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The commands and code blocks of the README and of docs run; the README's paper map points to what exists."""
+"""The commands and code blocks of the README and of docs run; the README's paper map points to what
+exists.
+"""
 
 import ast
 import importlib
@@ -16,7 +18,17 @@ from pathlib import Path
 
 import pytest
 from processes import Fork, find_port
-from readme import PAGES, README, ROOT, blocks, commands, commands_with_outputs, in_shell, inline_code, words_for_main
+from readme import (
+    PAGES,
+    README,
+    ROOT,
+    blocks,
+    commands,
+    commands_with_outputs,
+    in_shell,
+    inline_code,
+    words_for_main,
+)
 from tiny import SENTENCES
 
 from vaswani_transformer import cli
@@ -50,16 +62,18 @@ RUN_HERE = {
     "python scripts/paper/sweep.py": "--values 1 2 --num-beams 1",
     "python scripts/paper/measure_layers.py": "--d 8 --lengths 4 8 16 --repeats 1",
     "python scripts/paper/tables.py": "",
-    "python scripts/paper/train_table3.py": "--rows base --max-steps 2 --use-cpu --set vocab_size=280 d_ff=32",
+    "python scripts/paper/train_table3.py": "--rows base --max-steps 2 --use-cpu "
+    "--set vocab_size=280 d_ff=32",
     "python scripts/paper/measure_speed.py": "--updates 1 --use-cpu",
     "python scripts/paper/figures.py": "",
     "python scripts/paper/align.py": "",
     "python scripts/paper/draw_attention.py": "",
-    "torchrun --nproc-per-node 8 scripts/train.py": f"{TEXTS} --vocab-size 280 --max-steps 2 {TINY}",
+    "torchrun --nproc-per-node 8 scripts/train.py": f"{TEXTS} --vocab-size 280 --max-steps 2 {TINY}",  # noqa: E501
     "python scripts/examples": "--max-steps 2",
 }
 
-# Commands that another test runs: its name, with a word that must stand in it or in a function that it leads to.
+# Commands that another test runs: its name, with a word that must stand in it or in a function that
+# it leads to.
 RUN_ELSEWHERE = {
     "vaswani-transformer recipes small": (
         "training/test_recipes.py::test_printed_recipe_is_the_start_of_ones_own",
@@ -77,7 +91,10 @@ RUN_ELSEWHERE = {
         "export/test_browser.py::test_browser_translates_as_python_does",
         "export_onnx.sh",
     ),
-    "python scripts/gpu_report.py": ("test_gpu_report.py::test_report_has_every_section_on_a_cpu", "gpu_report"),
+    "python scripts/gpu_report.py": (
+        "test_gpu_report.py::test_report_has_every_section_on_a_cpu",
+        "gpu_report",
+    ),
     "vaswani-transformer train --help": (
         "cli/test_cli.py::test_help_of_every_command_describes_every_option",
         '"--help"',
@@ -86,7 +103,10 @@ RUN_ELSEWHERE = {
         "cli/test_cli_translate.py::test_two_processes_write_what_one_writes",
         '"translate"',
     ),
-    "vaswani-transformer push": ("test_hub.py::test_push_uploads_the_published_files_in_one_commit", "pushed"),
+    "vaswani-transformer push": (
+        "test_hub.py::test_push_uploads_the_published_files_in_one_commit",
+        "pushed",
+    ),
     "vaswani-transformer train --recipe paper-base-en-de": (
         "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
         '"paper-base-en-de"',
@@ -97,7 +117,10 @@ RUN_ELSEWHERE = {
     ),
     **dict.fromkeys(
         (re.sub(r"\s+# .*", "", line) for line, _ in commands_with_outputs()),
-        ("test_readme.py::test_commands_print_lines_as_shown_for_any_model", "commands_with_outputs"),
+        (
+            "test_readme.py::test_commands_print_lines_as_shown_for_any_model",
+            "commands_with_outputs",
+        ),
     ),
 }
 
@@ -112,17 +135,20 @@ NOT_RUN = {
 
 # Trainings that are run here for the options that stand in the text of the pages.
 TRAININGS = (
-    "runs/new --recipe tatoeba-small --warmup-steps 800 --dropout 0.3 --max-padded-tokens-per-device 8000 "
-    "--train-source train.en --train-target train.de --validation-source valid.en --validation-target valid.de "
-    "--load-best-model-at-end true --early-stopping-patience 10 --eval-steps 1 --save-steps 1 "
-    "--dataloader-num-workers 2",
-    "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9 "
-    "--validation-split none",
-    "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume",
+    "runs/new --recipe tatoeba-small --warmup-steps 800 --dropout 0.3 "
+    "--max-padded-tokens-per-device 8000 --train-source train.en --train-target train.de "
+    "--validation-source valid.en --validation-target valid.de --load-best-model-at-end true "
+    "--early-stopping-patience 10 --eval-steps 1 --save-steps 1 --dataloader-num-workers 2",
+    "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 "
+    "--max-length-ratio 9 --validation-split none",
+    "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok "
+    "--resume",
     "runs/my-model --resume --bpe-dropout 0.1 --bpe-dropout-side source --max-steps 4",
     "runs/new --recipe medium --bf16 --train-source train.en --train-target train.de",
-    "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 --bpe-dropout-side source",
-    "runs/new --train-source train.en domain.en --train-target train.de domain.de --bpe-dropout-side target",
+    "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 "
+    "--bpe-dropout-side source",
+    "runs/new --train-source train.en domain.en --train-target train.de domain.de "
+    "--bpe-dropout-side target",
 )
 OPTIONS_RUN_ELSEWHERE = {
     "--recipe runs/mine/recipe.json": (
@@ -133,7 +159,10 @@ OPTIONS_RUN_ELSEWHERE = {
         "training/test_publish.py::test_license_of_the_option_wins_and_stays_in_the_card",
         "license=given",
     ),
-    "--minutes 30": ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
+    "--minutes 30": (
+        "training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps",
+        "--minutes",
+    ),
     "--name": (
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
         '"--name"',
@@ -176,19 +205,29 @@ def beginning_of(command):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, tiny_tokenizer):
-    """A folder with what the pages speak of: six aligned texts, pairs, a tokenizer and the README's own training."""
+    """A folder with what the pages speak of: six aligned texts, pairs, a tokenizer and the README's
+    own training.
+    """
     folder = tmp_path_factory.mktemp("pages")
     for split in ("train", "valid", "test"):
         (folder / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
-        (folder / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
+        (folder / f"{split}.de").write_text(
+            "\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8"
+        )
     for name, text in (("domain", "train"), ("mono", "train"), ("distilled", "train")):
         for language in ("en", "de"):
             shutil.copy(folder / f"{text}.{language}", folder / f"{name}.{language}")
-    (folder / "domain.jsonl").write_text('{"en": "A cat.", "de": "Eine Katze."}\n', encoding="utf-8")
-    (folder / "train.jsonl").write_text('{"en": "A dog.", "de": "Ein Hund."}\n' * 10, encoding="utf-8")
+    (folder / "domain.jsonl").write_text(
+        '{"en": "A cat.", "de": "Eine Katze."}\n', encoding="utf-8"
+    )
+    (folder / "train.jsonl").write_text(
+        '{"en": "A dog.", "de": "Ein Hund."}\n' * 10, encoding="utf-8"
+    )
     (folder / "text.en").write_text("A dog.\n\nA book.\n", encoding="utf-8")
     tiny_tokenizer.save_pretrained(folder / "tok")
-    (command,) = (each for each in commands() if each.startswith("vaswani-transformer train --output-dir"))
+    (command,) = (
+        each for each in commands() if each.startswith("vaswani-transformer train --output-dir")
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert cli.main(words_for_main(small(command))) == 0
@@ -287,18 +326,24 @@ def test_command_that_is_run_elsewhere_stands_in_that_test(test, word):
 
 
 def test_ci_runs_the_test_command_of_the_readme():
-    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "exec bash scripts/test.sh"
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[
+        -1
+    ] == "exec bash scripts/test.sh"
 
 
 def test_extras_that_are_named_exist():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = re.findall(r"\.\[(.*?)\]", " ".join(ALL_COMMANDS))
-    assert {name for group in extras for name in group.split(",")} <= set(project["optional-dependencies"])
+    assert {name for group in extras for name in group.split(",")} <= set(
+        project["optional-dependencies"]
+    )
     assert extras
 
 
 def test_translating_a_file_keeps_its_lines(workplace):
-    command = next(each for each in ALL_COMMANDS if each.startswith("vaswani-transformer translate"))
+    command = next(
+        each for each in ALL_COMMANDS if each.startswith("vaswani-transformer translate")
+    )
     assert cli.main(words_for_main(command)) == 0
     lines = Path("text.de").read_text(encoding="utf-8").split("\n")
     assert len(lines) == 4
@@ -310,16 +355,26 @@ def test_translating_a_file_keeps_its_lines(workplace):
 
 def test_every_option_of_the_pages_is_run_here_or_elsewhere():
     commands_run = [small(command) for command in ALL_COMMANDS if beginning_of(command) in RUN_HERE]
-    unknown = {option for option in ALL_OPTIONS if not any(option in line for line in (*TRAININGS, *commands_run))}
+    unknown = {
+        option
+        for option in ALL_OPTIONS
+        if not any(option in line for line in (*TRAININGS, *commands_run))
+    }
     assert unknown == set(OPTIONS_RUN_ELSEWHERE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", TRAININGS)
 def test_training_with_options_of_the_pages_runs(options, workplace, capsys):
-    new = "" if "--resume " in options else f"--source-language en --target-language de --vocab-size 280 {TINY}"
+    new = (
+        ""
+        if "--resume " in options
+        else f"--source-language en --target-language de --vocab-size 280 {TINY}"
+    )
     command = f"train --output-dir {options} {new} --use-cpu"
-    assert cli.main([*command.split(), *([] if "--resume " in options else ["--max-steps", "3"])]) == 0
+    assert (
+        cli.main([*command.split(), *([] if "--resume " in options else ["--max-steps", "3"])]) == 0
+    )
     assert "updates" in capsys.readouterr().out
 
 
@@ -350,7 +405,9 @@ def first_line(command, folder, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypatch):
-    """The sizes and translations shown are the quickstart's; tests/test_quickstart.py compares them with its model."""
+    """The sizes and translations shown are the quickstart's; tests/test_quickstart.py compares them
+    with its model.
+    """
     assert len(commands_with_outputs()) == 4
     for command, shown in commands_with_outputs():
         port = str(find_port())
@@ -358,7 +415,8 @@ def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypa
         pattern = re.escape(shown).replace("7860", port)
         pattern = pattern.replace(re.escape("Der Mann liest ein Buch."), ".*")
         assert re.fullmatch(
-            re.sub(r"\d+\\\.\d", r"\\d+\\.\\d", pattern), first_line(free, workplace, capsys, monkeypatch)
+            re.sub(r"\d+\\\.\d", r"\\d+\\.\\d", pattern),
+            first_line(free, workplace, capsys, monkeypatch),
         ), command
 
 
@@ -392,15 +450,23 @@ PAPER_MAP = re.findall(r"^\| [3-6][^|]*\|[^|]*\|[^|]*\|[^|]*\|$", README, re.MUL
 def test_paper_map_has_every_section_equation_table_and_figure():
     told = " ".join(row.split("|")[1] for row in PAPER_MAP)
     sections = "3.1 3.2 3.2.3 3.3 3.4 3.5 4 5.1 5.2 5.3 5.4 6.1 6.2".split()
-    assert [section for section in sections if not re.search(rf"(?<![\d.]){re.escape(section)}[,:]", told)] == []
-    parts = [f"equation {number}" for number in (1, 2, 3)] + [f"Table {number}" for number in (1, 2, 3)]
+    assert [
+        section
+        for section in sections
+        if not re.search(rf"(?<![\d.]){re.escape(section)}[,:]", told)
+    ] == []
+    parts = [f"equation {number}" for number in (1, 2, 3)] + [
+        f"Table {number}" for number in (1, 2, 3)
+    ]
     parts += ["Figure 1", "Figure 2", "Figures 3 to 5"]
     assert [part for part in parts if part not in told] == []
 
 
 @pytest.mark.parametrize("row", PAPER_MAP, ids=lambda row: row.split("|")[1].strip())
 def test_paper_map_points_to_what_exists(row):
-    _, symbols, files, tests = (re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|"))
+    _, symbols, files, tests = (
+        re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")
+    )
     for test in tests:
         text = (ROOT / test).read_text(encoding="utf-8")
         assert any(re.search(rf"\b{symbol.split('.')[-1]}\b", text) for symbol in symbols), (
@@ -416,7 +482,9 @@ def test_paper_map_points_to_what_exists(row):
         assert path.exists(), file
         names = [path] if path.is_file() else sorted(path.glob("*.py"))
         relative = [p.relative_to(ROOT).with_suffix("").parts for p in names]
-        modules += [importlib.import_module(".".join(parts).removesuffix(".__init__")) for parts in relative]
+        modules += [
+            importlib.import_module(".".join(parts).removesuffix(".__init__")) for parts in relative
+        ]
     for symbol in symbols:
         head, *rest = symbol.split(".")
         holder = next((vars(module)[head] for module in modules if head in vars(module)), None)

@@ -1,13 +1,22 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 6.1's search against exhaustive search, against a naive beam search, and alone against in a batch."""
+"""Section 6.1's search against exhaustive search, against a naive beam search, and alone against in
+a batch.
+"""
 
 from functools import partial
 
 import pytest
 import search_checks
 import torch
-from naive_search import beam_search, best, continuations, exhaustive_search, generated_tokens, gnmt_score
+from naive_search import (
+    beam_search,
+    best,
+    continuations,
+    exhaustive_search,
+    generated_tokens,
+    gnmt_score,
+)
 from search_checks import (
     MAX_FLIPPED,
     count_flips,
@@ -43,11 +52,18 @@ def test_gnmt_length_penalty_is_the_formula():
 def test_search_finds_the_exhaustive_best_with_more_beams_than_hypotheses(alpha):
     for seed in range(6):
         model, source = random_model(seed, vocab_size=6), torch.randint(3, 6, (1, 3))
-        options = {"num_beams": 400, "num_return_sequences": 3, "length_penalty": alpha, "max_new_tokens": LIMIT}
+        options = {
+            "num_beams": 400,
+            "num_return_sequences": 3,
+            "length_penalty": alpha,
+            "max_new_tokens": LIMIT,
+        }
         found = decode(model, source.tolist(), **options)
         expected = exhaustive_search(model, source, alpha, LIMIT)[:3]
         assert [tokens for tokens, _ in found] == [tokens for _, tokens in expected]
-        assert [score for _, score in found] == pytest.approx([score for score, _ in expected], abs=1e-12)
+        assert [score for _, score in found] == pytest.approx(
+            [score for score, _ in expected], abs=1e-12
+        )
 
 
 def test_hypotheses_that_do_not_exist_are_returned_as_padding():
@@ -63,11 +79,17 @@ def test_hypotheses_that_do_not_exist_are_returned_as_padding():
 # ---- a naive beam search ----
 
 
-def assert_equals_naive_search(model, sentence, found, *, limit, num_best=1, prefix=(1,), **options):
-    expected = beam_search(model, torch.tensor([sentence]), limit, prefix=prefix, **options)[:num_best]
+def assert_equals_naive_search(
+    model, sentence, found, *, limit, num_best=1, prefix=(1,), **options
+):
+    expected = beam_search(model, torch.tensor([sentence]), limit, prefix=prefix, **options)[
+        :num_best
+    ]
     found = [(without_padding(tokens), score) for tokens, score in found[: len(expected)]]
     assert [tokens for tokens, _ in found] == [without_padding(tokens) for _, tokens in expected]
-    assert [score for _, score in found] == pytest.approx([score for score, _ in expected], abs=1e-12)
+    assert [score for _, score in found] == pytest.approx(
+        [score for score, _ in expected], abs=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -83,7 +105,13 @@ def test_search_equals_a_naive_beam_search_that_never_stops_early(alpha, offset,
         if seed % 2:
             model.generation_config.update(**penalty)
             penalty = {}
-        found = decode(model, [sentence], max_new_tokens_over_source=over_source, num_return_sequences=2, **penalty)
+        found = decode(
+            model,
+            [sentence],
+            max_new_tokens_over_source=over_source,
+            num_return_sequences=2,
+            **penalty,
+        )
         expected = {"limit": len(sentence) + over_source, "alpha": alpha, "offset": offset}
         assert_equals_naive_search(model, sentence, found, num_best=2, **expected)
         lengths.append(len(found[0][0]) < len(sentence) + over_source)
@@ -99,7 +127,9 @@ def test_search_equals_a_naive_beam_search_on_random_batches():
         found = decode(model, sentences, num_return_sequences=num_best, **options)
         for row, sentence in enumerate(sentences):
             own, limit = found[row * num_best : (row + 1) * num_best], len(sentence) + 6
-            assert_equals_naive_search(model, sentence, own, limit=limit, num_beams=num_beams, num_best=num_best)
+            assert_equals_naive_search(
+                model, sentence, own, limit=limit, num_beams=num_beams, num_best=num_best
+            )
 
 
 @pytest.mark.parametrize("num_best", [1, 4])
@@ -113,7 +143,9 @@ def test_forced_prefix_counts_neither_in_the_score_nor_in_the_limit(num_best):
         assert out.sequences[:, :3].tolist() == [prefix] * num_best
         rows, limit = [generated_tokens(row, 3) for row in out.sequences], len(sentence) + 4
         found = list(zip(rows, out.sequences_scores.tolist(), strict=True))
-        assert_equals_naive_search(model, sentence, found, limit=limit, num_best=num_best, prefix=prefix)
+        assert_equals_naive_search(
+            model, sentence, found, limit=limit, num_best=num_best, prefix=prefix
+        )
 
 
 # ---- one rule for the score ----
@@ -143,13 +175,17 @@ def test_sequences_scores_are_gnmt_scores_of_the_returned_sequences(options, dty
 
 
 def test_scores_come_without_keeping_those_of_every_step():
-    out = random_model(0).generate(torch.tensor([[5, 2]]), num_beams=4, return_dict_in_generate=True)
+    out = random_model(0).generate(
+        torch.tensor([[5, 2]]), num_beams=4, return_dict_in_generate=True
+    )
     assert out.sequences_scores.shape == (1,)
     assert out.scores is None and out.logits is None
 
 
 def naive_number_of_steps(model, sentence, limit, num_beams, num_best, alpha):
-    """Steps after which no running hypothesis, at its best possible length, can enter the `num_best` finished ones."""
+    """Steps after which no running hypothesis, at its best possible length, can enter the
+    `num_best` finished ones.
+    """
     running, finished = [(0.0, [1])], []
     for length in range(1, limit + 1):
         candidates = best(continuations(model, torch.tensor([sentence]), running), 2 * num_beams)
@@ -159,7 +195,9 @@ def naive_number_of_steps(model, sentence, limit, num_beams, num_best, alpha):
         running = [candidate for candidate in candidates if candidate[1][-1] != 2][:num_beams]
         best_length = limit if alpha >= 0 else length + 1
         finished = sorted(finished, reverse=True)[:num_beams]
-        if len(finished) >= num_best and finished[num_best - 1] >= gnmt_score(running[0][0], best_length, alpha):
+        if len(finished) >= num_best and finished[num_best - 1] >= gnmt_score(
+            running[0][0], best_length, alpha
+        ):
             return length
     return limit
 
@@ -170,7 +208,11 @@ def test_search_stops_exactly_when_the_bound_proves_that_nothing_can_change(alph
     early = 0
     for seed in range(12):
         model, sentence, num_best = random_model(seed), random_sentences(seed, 1)[0], 1 + seed % 2
-        options = {"num_return_sequences": num_best, "length_penalty": alpha, "max_new_tokens_over_source": 12}
+        options = {
+            "num_return_sequences": num_best,
+            "length_penalty": alpha,
+            "max_new_tokens_over_source": 12,
+        }
         options |= {"return_dict_in_generate": True, "output_scores": True}
         with in_own_precision(model):
             out = model.generate(torch.tensor([sentence]), **options)
@@ -186,7 +228,11 @@ def test_unfinished_fragments_are_no_hypotheses(dtype):
 
     def following(batch, ids):
         prefix = ids.tolist()[1:]
-        return [row[len(prefix)] for row in allowed if row[: len(prefix)] == prefix and len(row) > len(prefix)] or [2]
+        return [
+            row[len(prefix)]
+            for row in allowed
+            if row[: len(prefix)] == prefix and len(row) > len(prefix)
+        ] or [2]
 
     options = {"prefix_allowed_tokens_fn": following, "num_beams": 4, "num_return_sequences": 4}
     out = model.generate(torch.tensor([[5, 6, 2]]), return_dict_in_generate=True, **options)
@@ -211,11 +257,16 @@ def test_extreme_length_penalties_rank_as_any_other(alpha, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    "options", [{"num_beams": 1}, {"num_beams": 4}, {"early_stopping": True}, {"early_stopping": "never"}], ids=str
+    "options",
+    [{"num_beams": 1}, {"num_beams": 4}, {"early_stopping": True}, {"early_stopping": "never"}],
+    ids=str,
 )
 def test_search_depends_on_the_batch_in_near_ties_of_fp32_alone(options, dtype):
     options = {"max_new_tokens_over_source": 6, **options}
-    counts = [count_flips(random_model(seed, dtype), [random_sentences(seed)], **options) for seed in range(24)]
+    counts = [
+        count_flips(random_model(seed, dtype), [random_sentences(seed)], **options)
+        for seed in range(24)
+    ]
     num_sentences, num_flipped = map(sum, zip(*counts, strict=True))
     assert num_flipped <= MAX_FLIPPED * num_sentences
 

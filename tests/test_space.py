@@ -26,7 +26,9 @@ SPACE = ROOT / "scripts" / "space"
 def weights_of(packed):
     """(N, H, R, C) from what the page is sent."""
     data = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8) / 255
-    return data.reshape(packed["layers"], packed["heads"], len(packed["rows"]), len(packed["columns"]))
+    return data.reshape(
+        packed["layers"], packed["heads"], len(packed["rows"]), len(packed["columns"])
+    )
 
 
 def test_answer_has_the_translations_and_attention_of_each_sentence(tiny_tokenizer):
@@ -52,7 +54,9 @@ def test_answer_has_the_translations_and_attention_of_each_sentence(tiny_tokeniz
 
 
 @pytest.mark.slow
-def test_visitor_sees_translation_and_attention_and_markup_stays_text(browser, tiny_tokenizer, tmp_path, free_port):
+def test_visitor_sees_translation_and_attention_and_markup_stays_text(
+    browser, tiny_tokenizer, tmp_path, free_port
+):
     pytest.importorskip("gradio", reason="needs gradio")
     markup = "<img src=x onerror=alert(1)>"
     text = "A dog <img/src=x/onerror=alert(1)> runs."  # one word
@@ -85,7 +89,10 @@ def test_visitor_sees_translation_and_attention_and_markup_stays_text(browser, t
         assert page.locator("#pairs-hint").inner_text() == hint
         cells = page.locator(".map td[title]").evaluate_all("all => all.map(cell => cell.title)")
         weights = np.array([float(title.rsplit(": ", 1)[1]) for title in cells])
-        assert np.abs(weights - maps["cross"][0][-1].mean(axis=0).ravel()).max() <= 0.5 / 255 + 0.005 + 1e-6
+        assert (
+            np.abs(weights - maps["cross"][0][-1].mean(axis=0).ravel()).max()
+            <= 0.5 / 255 + 0.005 + 1e-6
+        )
         box.fill("dog " * 600)
         box.press("Enter")
         page.locator(".message", has_text="tokens; the page takes up to 512").wait_for()
@@ -101,6 +108,10 @@ def test_visitor_sees_translation_and_attention_and_markup_stays_text(browser, t
 
 def test_space_installs_what_is_tested():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert (SPACE / "requirements.txt").read_text(encoding="utf-8").split() == project["dependencies"]
-    (version,) = re.findall(r"^gradio==(.*)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert (SPACE / "requirements.txt").read_text(encoding="utf-8").split() == project[
+        "dependencies"
+    ]
+    (version,) = re.findall(
+        r"^gradio==(.*)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert f"sdk_version: {version}\n" in (SPACE / "README.md").read_text(encoding="utf-8")

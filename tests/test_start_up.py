@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What importing the package and loading a model cost, as counts; the times themselves are a heavy test."""
+"""What importing the package and loading a model cost, as counts; the times themselves are a heavy
+test.
+"""
 
 import subprocess
 import sys
@@ -19,12 +21,15 @@ def test_import_adds_our_files_and_next_to_nothing_of_the_library():
     ours, theirs = benchmark._IMPORTS
     program = f"import sys\n{theirs}\nbefore = set(sys.modules)\n{ours}\nprint(*sys.modules)\n"
     program += "print(*(set(sys.modules) - before))"
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
     everything, added = ({*line.split()} for line in done.stdout.splitlines()[-2:])
     assert "vaswani_transformer" in everything
     assert not everything & {"datasets", "evaluate", "matplotlib", "sacrebleu", "peft", "pandas"}
     of_others = {name for name in added if name.split(".")[0] != "vaswani_transformer"}
-    assert {name.split(".")[0] for name in of_others} <= {"html", "transformers"}  # html: Python's list of entities
+    # html: Python's list of entities
+    assert {name.split(".")[0] for name in of_others} <= {"html", "transformers"}
     assert len(of_others) <= 5
 
 

@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tokenizer: its special tokens, its words, white space around a text. Any text: fuzz/test_fuzz_tokenizer.py."""
+"""The tokenizer: its special tokens, its words, white space around a text.
+
+Any text: fuzz/test_fuzz_tokenizer.py.
+"""
 
 import unicodedata
 
@@ -14,12 +17,17 @@ from transformers.utils import logging
 
 from vaswani_transformer import VaswaniTransformerTokenizer
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)  # lone surrogates are not text
+# lone surrogates are not text
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 
 
 def test_special_tokens_have_the_documented_ids(tiny_tokenizer):
     assert tiny_tokenizer.convert_tokens_to_ids(["<pad>", "<s>", "</s>"]) == [0, 1, 2]
-    assert (tiny_tokenizer.pad_token_id, tiny_tokenizer.bos_token_id, tiny_tokenizer.eos_token_id) == (0, 1, 2)
+    assert (
+        tiny_tokenizer.pad_token_id,
+        tiny_tokenizer.bos_token_id,
+        tiny_tokenizer.eos_token_id,
+    ) == (0, 1, 2)
 
 
 def test_source_and_target_end_in_eos_without_bos(tiny_tokenizer):
@@ -36,7 +44,10 @@ def test_vocabulary_has_the_size_asked_for(tiny_tokenizer):
 @pytest.mark.parametrize("space", ["\t", "\r", " ", "\u00a0", "\u3000", " \n "])
 def test_white_space_around_a_text_changes_no_id(tiny_tokenizer, space):
     expected = tiny_tokenizer("two words").input_ids
-    assert tiny_tokenizer(f"{space}two words{space}", text_target=f"two words{space}").input_ids == expected
+    assert (
+        tiny_tokenizer(f"{space}two words{space}", text_target=f"two words{space}").input_ids
+        == expected
+    )
     assert tiny_tokenizer(text_target=f"{space}two words").input_ids == expected
 
 
@@ -47,7 +58,8 @@ def test_spaces_beside_an_added_token_stay_and_special_tokens_stay_text(tiny_tok
     ids = tokenizer(" A <ent> runs ").input_ids
     assert 300 in ids
     assert tokenizer.decode(ids, skip_special_tokens=True) == "A <ent> runs"
-    assert tokenizer("</s>").input_ids == tiny_tokenizer("</s>").input_ids  # an ordinary token leaves it text
+    # an ordinary token leaves it text
+    assert tokenizer("</s>").input_ids == tiny_tokenizer("</s>").input_ids
 
 
 @pytest.mark.parametrize(
@@ -82,7 +94,9 @@ def with_language_tag(tokenizer, folder):
     return copy
 
 
-def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_package(tiny_tokenizer, tmp_path):
+def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_package(
+    tiny_tokenizer, tmp_path
+):
     tokenizer = with_language_tag(tiny_tokenizer, tmp_path)
     tokenizer.save_pretrained(tmp_path)
     for reader in (tokenizer, TokenizersBackend.from_pretrained(tmp_path)):
@@ -91,7 +105,11 @@ def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_pac
 
 @pytest.mark.parametrize(
     "given",
-    [{"extra_special_tokens": ["<2de>"]}, {"additional_special_tokens": ["<2de>"]}, {"mask_token": "<2de>"}],
+    [
+        {"extra_special_tokens": ["<2de>"]},
+        {"additional_special_tokens": ["<2de>"]},
+        {"mask_token": "<2de>"},
+    ],
     ids=lambda given: next(iter(given)),
 )
 def test_a_special_token_given_at_loading_is_found_in_texts(tiny_tokenizer, tmp_path, given):
@@ -106,7 +124,9 @@ def test_special_tokens_can_be_text_again_after_one_was_added(tiny_tokenizer, tm
     assert tokenizer("</s>").input_ids == tiny_tokenizer("</s>").input_ids
 
 
-def test_adding_a_special_token_says_that_special_tokens_are_no_text_any_more(tiny_tokenizer, tmp_path, caplog):
+def test_adding_a_special_token_says_that_special_tokens_are_no_text_any_more(
+    tiny_tokenizer, tmp_path, caplog
+):
     logger = logging.get_logger("vaswani_transformer.tokenization_vaswani_transformer")
     logger.addHandler(caplog.handler)
     with_language_tag(tiny_tokenizer, tmp_path)
@@ -115,7 +135,9 @@ def test_adding_a_special_token_says_that_special_tokens_are_no_text_any_more(ti
 
 
 def test_trained_tokenizer_can_be_trained_again(tiny_tokenizer):
-    again = tiny_tokenizer.train_new_from_iterator(["zwei drei"] * 9, vocab_size=262, show_progress=False)
+    again = tiny_tokenizer.train_new_from_iterator(
+        ["zwei drei"] * 9, vocab_size=262, show_progress=False
+    )
     assert isinstance(again, VaswaniTransformerTokenizer)
     assert len(again) == 262
     assert again("zwei")["input_ids"][-1] == 2

@@ -18,14 +18,24 @@ FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 def pinned(name):
     """The names that a file of constraints gives a version."""
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    return {line.split("==")[0].lower().replace("_", "-") for line in lines if re.fullmatch(r"[\w.-]+==[\w.]+", line)}
+    return {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in lines
+        if re.fullmatch(r"[\w.-]+==[\w.]+", line)
+    }
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_actions_are_pinned_by_commit_and_leave_no_token_behind(path):
     text = path.read_text(encoding="utf-8")
     used = re.findall(r"uses: (.*)", text)
-    assert used and [each for each in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", each)] == []
+    assert (
+        used
+        and [
+            each for each in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", each)
+        ]
+        == []
+    )
     assert text.count("actions/checkout@") == text.count("persist-credentials: false")
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 

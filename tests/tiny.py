@@ -17,11 +17,17 @@ SENTENCES = [
 def make_config(**overrides) -> VaswaniTransformerConfig:
     """D 16, H 2, 2+2 layers, no dropout."""
     sizes = {"vocab_size": 300, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2}
-    return VaswaniTransformerConfig(**{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides})
+    return VaswaniTransformerConfig(
+        **{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides}
+    )
 
 
-def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransformerForConditionalGeneration:
-    """A seeded tiny model in eval mode that decodes as a trained one; `scale` sharpens its output distribution."""
+def make_model(
+    seed: int = 0, scale: float = 1.0, **overrides
+) -> VaswaniTransformerForConditionalGeneration:
+    """A seeded tiny model in eval mode that decodes as a trained one; `scale` sharpens its output
+    distribution.
+    """
     torch.manual_seed(seed)
     model = VaswaniTransformerForConditionalGeneration(make_config(**overrides)).eval()
     model.set_default_search()
@@ -31,7 +37,10 @@ def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransfo
 
 
 def strip_white_space(text: str) -> str:
-    """A text without Unicode's white space around it, which Python's `strip` takes for more than it is."""
+    """A text without Unicode's white space around it, which Python's `strip` takes for more than it
+    is.
+    """
     return text.strip(
-        "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+        "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
+        + "".join(map(chr, range(0x2000, 0x200B)))
     )

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The original Transformer of "Attention Is All You Need" (2017) for the Hugging Face stack.
 
-Importing this package registers the model, its configuration and its tokenizer with the Auto classes, and gives
-`pipeline("translation")` back to transformers 5.
+Importing this package registers the model, its configuration and its tokenizer with the Auto
+classes, and gives `pipeline("translation")` back to transformers 5.
 """
 
 from importlib import import_module
@@ -19,7 +19,10 @@ from .modeling_vaswani_transformer import (
     VaswaniTransformerModel,
     VaswaniTransformerPreTrainedModel,
 )
-from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline, register_translation_pipeline
+from .pipeline_vaswani_transformer import (
+    VaswaniTransformerTranslationPipeline,
+    register_translation_pipeline,
+)
 from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .version import __version__
 
@@ -60,6 +63,10 @@ def __dir__() -> list[str]:
 
 AutoConfig.register(VaswaniTransformerConfig.model_type, VaswaniTransformerConfig, exist_ok=True)
 AutoModel.register(VaswaniTransformerConfig, VaswaniTransformerModel, exist_ok=True)
-AutoModelForSeq2SeqLM.register(VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration, exist_ok=True)
-AutoTokenizer.register(VaswaniTransformerConfig, tokenizer_class=VaswaniTransformerTokenizer, exist_ok=True)
+AutoModelForSeq2SeqLM.register(
+    VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration, exist_ok=True
+)
+AutoTokenizer.register(
+    VaswaniTransformerConfig, tokenizer_class=VaswaniTransformerTokenizer, exist_ok=True
+)
 register_translation_pipeline()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console command `vaswani-transformer`: one thin sub-command for each library function.
 
-Results go to stdout, warnings and progress to stderr. Exit codes: 0 success, 2 wrong input (one line on stderr, then
-perhaps advice), 130 interrupted, 141 stdout was closed early.
+Results go to stdout, warnings and progress to stderr. Exit codes: 0 success, 2 wrong input (one
+line on stderr, then perhaps advice), 130 interrupted, 141 stdout was closed early.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_fil
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code. `argv` has no program name; None means the process's arguments."""
+    """Run the command and return its exit code.
+
+    `argv` has no program name; None means the process's arguments.
+    """
     args = _parse(sys.argv[1:] if argv is None else argv)
     try:
         with _messages_on_stderr(), share_cores():
@@ -44,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():  # `... | head`
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at shutdown
+            # else Python complains at shutdown
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         is_interrupt = isinstance(error, KeyboardInterrupt)
         message = "interrupted" if is_interrupt else f"error: {_with_options(str(error), args)}"
@@ -71,14 +75,20 @@ def is_main_process() -> bool:
 
 @contextlib.contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Show the package's log on stderr, from the main process only, and progress bars only on a terminal."""
+    """Show the package's log on stderr, from the main process only, and progress bars only on a
+    terminal.
+    """
     from transformers.utils import logging as library
 
     package, handler = logging.getLogger("vaswani_transformer"), logging.StreamHandler()
     level = package.level
     package.addHandler(handler)
-    package.setLevel(min(logging.INFO, library.get_verbosity()) if is_main_process() else logging.ERROR)
-    if hides_bars := library.is_progress_bar_enabled() and not (is_main_process() and sys.stderr.isatty()):
+    package.setLevel(
+        min(logging.INFO, library.get_verbosity()) if is_main_process() else logging.ERROR
+    )
+    if hides_bars := library.is_progress_bar_enabled() and not (
+        is_main_process() and sys.stderr.isatty()
+    ):
         library.disable_progress_bar()
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     try:
@@ -91,8 +101,13 @@ def _messages_on_stderr() -> Iterator[None]:
 
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
-    """Replace argument names in a message by what the user types: `num_beams` becomes `--num-beams`."""
-    typed = {other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options} | args.options
+    """Replace argument names in a message by what the user types:
+
+    `num_beams` becomes `--num-beams`.
+    """
+    typed = {
+        other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options
+    } | args.options
     return re.sub(r"`(\w+)`", lambda found: f"`{typed.get(found[1], found[1])}`", message)
 
 
@@ -104,7 +119,9 @@ def _train_tokenizer(args: argparse.Namespace) -> None:
 
     output_dir = Path(args.output_dir)
     if output_dir.exists() and any(output_dir.iterdir()) and not args.overwrite:
-        raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another, or --overwrite.")
+        raise ValueError(
+            f"`output_dir` must be new or empty, got {output_dir}. Pass another, or --overwrite."
+        )
     tokenizer = train_tokenizer([Path(file) for file in args.files], vocab_size=args.vocab_size)
     tokenizer.save_pretrained(output_dir)
     print(f"{len(tokenizer)} entries, saved in {output_dir}")
@@ -122,17 +139,28 @@ def _train(args: argparse.Namespace) -> None:
     if args.minutes is not None:
         check_output_dir(args.output_dir, recipe, **starting)
         if _has_run(args):
-            print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
+            print(
+                f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.",
+                file=sys.stderr,
+            )
         else:
             recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **computing)
-    results = train(recipe, args.output_dir, report_to=args.report_to or "none", **starting, **computing)
+    results = train(
+        recipe, args.output_dir, report_to=args.report_to or "none", **starting, **computing
+    )
     if is_main_process():
-        print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
+        print(
+            f"Trained {recipe.name}: {results['train_steps']:,} updates on "
+            f"{results['train_pairs']:,} pairs."
+        )
         for which in ("best", "last", "average"):
             text = describe_validation(recipe, results, which)
             if text:
                 print(f"  {which} validation: {text}")
-        print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
+        print(
+            f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input "
+            "FILE"
+        )
 
 
 def _has_run(args: argparse.Namespace) -> bool:
@@ -143,7 +171,9 @@ def _has_run(args: argparse.Namespace) -> bool:
 
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
-    """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options replace fields."""
+    """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options
+    replace fields.
+    """
     from .training.recipes import LAID_OUT, Recipe, get_recipe, parse_value
 
     given = {}
@@ -152,7 +182,9 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         is_single = isinstance(value, list) and len(value) == 1
         given[name] = parse_value(name, value[0] if is_single else value)
     if args.minutes is not None and "max_steps" in given:
-        raise ValueError("`max_steps` must be left out with --minutes, which computes it. Drop one of them.")
+        raise ValueError(
+            "`max_steps` must be left out with --minutes, which computes it. Drop one of them."
+        )
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
     if _has_run(args):
@@ -207,7 +239,11 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .evaluation.report import evaluate_to_files, format_report
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
 
-    options |= {**_computing_options(args), "translations_file": args.translations, "tokenized": args.tokenized}
+    options |= {
+        **_computing_options(args),
+        "translations_file": args.translations,
+        "tokenized": args.tokenized,
+    }
     results, path = evaluate_to_files(args.model, chosen_corpus(args), **options)
     print(format_report(results))
     if path is None:
@@ -222,17 +258,24 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `load_evaluation_set`: the command line's corpus, else a split of the model's recipe."""
+    """Return the arguments of `load_evaluation_set`: the command line's corpus, else a split of the
+    model's recipe.
+    """
     from .evaluation.loading import check_model_path
     from .files import RECIPE_FILE
     from .training.recipes import Recipe
 
     given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
     given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
-    needing = ("dataset_config", "split") if args.source or args.reference or args.pairs else ("dataset_config",)
+    needing = (
+        ("dataset_config", "split")
+        if args.source or args.reference or args.pairs
+        else ("dataset_config",)
+    )
     if alone := [name for name in needing if getattr(args, name) and not args.dataset]:
         raise ValueError(
-            f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, or name a data set."
+            f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, "
+            "or name a data set."
         )
     model, split = Path(args.model), args.split or "test"
     corpus: dict[str, Any] | None = given if any(given.values()) else None
@@ -241,10 +284,15 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     if corpus is None:
         check_model_path(args.model)
         raise ValueError(
-            f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
-            f"{split} set. Pass --source and --reference, --pairs or --dataset."
+            f"`source` and `reference` must be given, got neither, and {args.model} has no "
+            f"{RECIPE_FILE} that names a {split} set. Pass --source and --reference, --pairs or "
+            "--dataset."
         )
-    return {key: value for key, value in {"split": split, **corpus, "name": args.name}.items() if value is not None}
+    return {
+        key: value
+        for key, value in {"split": split, **corpus, "name": args.name}.items()
+        if value is not None
+    }
 
 
 def _translate(args: argparse.Namespace) -> None:
@@ -255,10 +303,13 @@ def _translate(args: argparse.Namespace) -> None:
     output, part = Path(args.output), part_of(args.output)
     if not (args.overwrite or args.resume):
         if output.is_file():
-            raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
+            raise ValueError(
+                f"`output` must be a new file, got {output}. Pass another, or --overwrite."
+            )
         if part.is_file() and part.stat().st_size:
             raise ValueError(
-                f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or --overwrite."
+                f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
+                "--overwrite."
             )
     if output.is_file() and not args.overwrite and not part.exists():
         print(f"{output} is complete already; --overwrite translates it again.", file=sys.stderr)
@@ -278,15 +329,26 @@ def _translate(args: argparse.Namespace) -> None:
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `generate` for sampling, and seed torch."""
-    given = {name: getattr(args, name) for name in ("temperature", "top_k", "seed") if getattr(args, name) is not None}
+    given = {
+        name: getattr(args, name)
+        for name in ("temperature", "top_k", "seed")
+        if getattr(args, name) is not None
+    }
     if not args.sample:
         if given:
-            raise ValueError(f"`{next(iter(given))}` must come with --sample, got it alone. Drop it, or add --sample.")
+            raise ValueError(
+                f"`{next(iter(given))}` must come with --sample, got it alone. Drop it, or add "
+                "--sample."
+            )
         return {}
     if args.engine != "torch":
-        raise ValueError(f"`engine` must be torch with --sample, got {args.engine}. Drop one of them.")
+        raise ValueError(
+            f"`engine` must be torch with --sample, got {args.engine}. Drop one of them."
+        )
     if args.num_beams not in (None, 1):
-        raise ValueError(f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample.")
+        raise ValueError(
+            f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample."
+        )
     import torch
 
     torch.manual_seed(given.pop("seed", 0) + int(os.environ.get("RANK", "0")))
@@ -310,7 +372,9 @@ def _push(args: argparse.Namespace) -> None:
 
     from .training.hub import push_model
 
-    options = {name: getattr(args, name) or None for name in ("license", "private", "revision", "tag")}
+    options = {
+        name: getattr(args, name) or None for name in ("license", "private", "revision", "tag")
+    }
     try:
         commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # the HTTP client's, not an OSError
@@ -327,7 +391,8 @@ _FORMATS = {
     ),
     "marian": (
         "export_marian",
-        "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained({!r})",
+        "from transformers import AutoModelForSeq2SeqLM; model = "
+        "AutoModelForSeq2SeqLM.from_pretrained({!r})",
     ),
 }
 
@@ -352,17 +417,23 @@ def _export(args: argparse.Namespace) -> None:
 _GONE = {  # removed commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
-    "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
+    "plot": "Run `python scripts/paper/draw_attention.py` of the repository with the same options.",
     "--commit-message": "The message is fixed. For another one, upload with `hf upload`.",
-    "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
+    "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/avg`.",
     "--results": "The scores are in the model's folder, one file for each --name. Copy that file.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
-    "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
+    "--stream": "Pass a `TextStreamer` to the pipeline, as docs/using.md shows.",
     "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }
 # Recipe fields that `train --help` shows. --help-all shows all.
-_COMMON_FIELDS = ("train_source", "train_target", "validation_source", "validation_target", "max_steps")
+_COMMON_FIELDS = (
+    "train_source",
+    "train_target",
+    "validation_source",
+    "validation_target",
+    "max_steps",
+)
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -389,30 +460,45 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
-    Parsed arguments include `run`, the command's function, and `options`, what the user types for each argument.
+    Parsed arguments include `run`, the command's function, and `options`, what the user types for
+    each argument.
 
     Args:
         show_all: Whether the help of `train` shows every recipe field.
     """
     about = "Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017)."
-    parser = argparse.ArgumentParser(prog="vaswani-transformer", description=about, allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, help="one of those below")
+    parser = argparse.ArgumentParser(
+        prog="vaswani-transformer", description=about, allow_abbrev=False
+    )
+    commands = parser.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, help="one of those below"
+    )
 
-    def command(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, run: Callable[[argparse.Namespace], None], about: str
+    ) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
         made.set_defaults(run=run)
         return made
 
-    _add_train_tokenizer(command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages"))
+    _add_train_tokenizer(
+        command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages")
+    )
     _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
     recipes = command("recipes", _recipes, "List the recipes, or print one of them")
     recipes.add_argument("name", nargs="?", help="recipe to print, to start your own from")
-    _add_evaluate(command("evaluate", _evaluate, "Translate a test set and score it by every metric"))
+    _add_evaluate(
+        command("evaluate", _evaluate, "Translate a test set and score it by every metric")
+    )
     _add_translate(command("translate", _translate, "Translate a file or stdin"))
     _add_score(command("score", _score, "Score given translations by the model's probability"))
-    _add_push(command("push", _push, "Upload a model to the Hub, with its code and card, in one commit"))
-    _add_export(command("export", _export, "Write a model for plain transformers (Marian) or CTranslate2"))
+    _add_push(
+        command("push", _push, "Upload a model to the Hub, with its code and card, in one commit")
+    )
+    _add_export(
+        command("export", _export, "Write a model for plain transformers (Marian) or CTranslate2")
+    )
     for made in commands.choices.values():
         typed = {action.dest: (*action.option_strings, action.dest)[0] for action in made._actions}
         made.set_defaults(options=typed)
@@ -421,44 +507,92 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
 
 def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("files", nargs="+", help="UTF-8 text of both languages, one sentence per line, usually two files")
+    add(
+        "files",
+        nargs="+",
+        help="UTF-8 text of both languages, one sentence per line, usually two files",
+    )
     add("--output-dir", required=True, help="folder to save the tokenizer in")
-    add("--vocab-size", type=int, default=37000, help="entries, with 256 bytes and 3 special tokens (default: 37000)")
-    add("--overwrite", action="store_true", help="replace the tokenizer in an output folder that is not empty")
+    add(
+        "--vocab-size",
+        type=int,
+        default=37000,
+        help="entries, with 256 bytes and 3 special tokens (default: 37000)",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace the tokenizer in an output folder that is not empty",
+    )
 
 
 def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     parser.usage = "%(prog)s --output-dir DIR [--recipe RECIPE] [OPTION ...]"
-    parser.epilog = "Every field of a recipe is an option: --help-all lists them. docs/training.md explains the rest."
+    parser.epilog = (
+        "Every field of a recipe is an option: --help-all lists them. "
+        "docs/training.md explains the rest."
+    )
     add = parser.add_argument
     add("--help-all", action="help", help="show every option, and exit")
     add("--output-dir", required=True, help="folder for all files of the run")
     add(
         "--recipe",
-        help="a name from `vaswani-transformer recipes`, or a file: mine.yaml, or the recipe.json of another run; "
-        "options override its values (default: the paper's base model; with --resume the run's own)",
+        help=(
+            "a name from `vaswani-transformer recipes`, or a file: mine.yaml, or the recipe.json "
+            "of another run; options override its values (default: the paper's base model; with "
+            "--resume the run's own)"
+        ),
     )
     add(
         "--minutes",
         type=float,
-        help="duration of the training instead of --max-steps: the first updates are timed to find how many fit",
+        help=(
+            "duration of the training instead of --max-steps: the first updates are timed to find "
+            "how many fit"
+        ),
     )
-    add("--resume", action="store_true", help="resume from the output folder's newest checkpoint, or start a new run")
-    add("--bf16", action="store_true", help="compute in bfloat16; weights and optimizer stay in fp32")
-    add("--overwrite", action="store_true", help=_help("first delete the run in the output folder", show_all))
-    add("--use-cpu", action="store_true", help=_help("train on the CPU although there is a GPU", show_all))
-    trackers = "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
+    add(
+        "--resume",
+        action="store_true",
+        help="resume from the output folder's newest checkpoint, or start a new run",
+    )
+    add(
+        "--bf16",
+        action="store_true",
+        help="compute in bfloat16; weights and optimizer stay in fp32",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help=_help("first delete the run in the output folder", show_all),
+    )
+    add(
+        "--use-cpu",
+        action="store_true",
+        help=_help("train on the CPU although there is a GPU", show_all),
+    )
+    trackers = (
+        "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
+    )
     add("--report-to", nargs="+", help=_help(trackers, show_all))
-    processes = "processes that tokenize the data; the result is the same (default: all cores for a large corpus)"
+    processes = (
+        "processes that tokenize the data; the result is the same "
+        "(default: all cores for a large corpus)"
+    )
     add("--num-proc", type=int, help=_help(processes, show_all))
     add_recipe_fields(parser, show_all)
 
 
 def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
-    """Add an option for each recipe field. An option that is not given is absent from the parsed arguments."""
+    """Add an option for each recipe field.
+
+    An option that is not given is absent from the parsed arguments.
+    """
     from .training.recipes import Recipe, field_types
 
-    group = parser.add_argument_group("fields of the recipe", "The defaults shown apply without --recipe.")
+    group = parser.add_argument_group(
+        "fields of the recipe", "The defaults shown apply without --recipe."
+    )
     for field in dataclasses.fields(Recipe):
         kind, _, may_be_list = field_types()[field.name]
         default = "none" if field.default is None else field.default
@@ -479,7 +613,11 @@ def _help(text: str, is_shown: bool) -> str:
 
 def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("inputs", nargs="+", help="folder of a run, for all its snapshots, or several snapshot files or model folders")
+    add(
+        "inputs",
+        nargs="+",
+        help="folder of a run, for all its snapshots, or several snapshot files or model folders",
+    )
     add("--output-dir", required=True, help="new folder for the averaged model")
 
 
@@ -491,11 +629,18 @@ def _add_computing(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     add = parser.add_argument
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    add("--bf16", action="store_true", help="compute in bfloat16 on a GPU: faster, but some translations differ")
+    add(
+        "--bf16",
+        action="store_true",
+        help="compute in bfloat16 on a GPU: faster, but some translations differ",
+    )
     add(
         "--max-tokens-per-batch",
         type=int,
-        help="tokens of a batch, padding included; more takes more memory (default: 4096; CTranslate2 on a CPU: 1024)",
+        help=(
+            "tokens of a batch, padding included; more takes more memory (default: 4096; "
+            "CTranslate2 on a CPU: 1024)"
+        ),
     )
 
 
@@ -503,26 +648,38 @@ def _add_penalty(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     formula = "((c + length) / (c + 1))^alpha (default: the model's)"
     add("--length-penalty", type=float, help=f"alpha of the length penalty {formula}")
-    add("--length-penalty-offset", type=float, help=f"c of the length penalty {formula}; 5 is the paper's")
+    add(
+        "--length-penalty-offset",
+        type=float,
+        help=f"c of the length penalty {formula}; 5 is the paper's",
+    )
 
 
 def _add_decoding(parser: argparse.ArgumentParser) -> None:
     _add_computing(parser)
     add = parser.add_argument
-    add("--int8", action="store_true", help="compute in int8 on a CPU: faster, but some translations differ")
+    add(
+        "--int8",
+        action="store_true",
+        help="compute in int8 on a CPU: faster, but some translations differ",
+    )
     add(
         "--engine",
         choices=["torch", "ctranslate2"],
         default="torch",
-        help="ctranslate2 is faster in small models and gives the same translations (needs the extra export; default: "
-        "torch)",
+        help=(
+            "ctranslate2 is faster in small models and gives the same translations (needs the "
+            "extra export; default: torch)"
+        ),
     )
     add("--num-beams", type=int, help="beams; 1 is greedy search (default: the model's)")
     _add_penalty(parser)
     add(
         "--max-new-tokens-over-source",
         type=int,
-        help="output limit of each sentence: its source tokens + this number (default: the model's)",
+        help=(
+            "output limit of each sentence: its source tokens + this number (default: the model's)"
+        ),
     )
 
 
@@ -539,37 +696,83 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="reference translations, line by line; several files for several references",
     )
-    add("--tokenized", action="store_true", help="the texts are tokenized already: add tokenized BLEU")
+    add(
+        "--tokenized",
+        action="store_true",
+        help="the texts are tokenized already: add tokenized BLEU",
+    )
     add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
     add("--dataset-config", help="configuration of the dataset, for example de-en")
     add("--split", help="part of the dataset or of the recipe's data (default: test)")
-    add("--name", help="name of the test set in the results and their file name (default: its files or dataset)")
+    add(
+        "--name",
+        help=(
+            "name of the test set in the results and their file name (default: its files or "
+            "dataset)"
+        ),
+    )
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
-    add("--input", "--source", default="-", help="UTF-8 text, one sentence per line (default: stdin)")
-    add("--output", default="-", help="translations, line by line; the file appears when complete (default: stdout)")
+    add(
+        "--input",
+        "--source",
+        default="-",
+        help="UTF-8 text, one sentence per line (default: stdin)",
+    )
+    add(
+        "--output",
+        default="-",
+        help="translations, line by line; the file appears when complete (default: stdout)",
+    )
     add(
         "--n-best",
         type=int,
-        help="write the N best translations of each line as JSON lines, with score, log-probability and length; a "
-        "text may appear twice, from different tokens",
+        help=(
+            "write the N best translations of each line as JSON lines, with score, "
+            "log-probability and length; a text may appear twice, from different tokens"
+        ),
     )
-    add("--resume", action="store_true", help="skip lines that the same command has translated into OUTPUT.part")
-    add("--overwrite", action="store_true", help="replace the output file, or the unfinished OUTPUT.part")
+    add(
+        "--resume",
+        action="store_true",
+        help="skip lines that the same command has translated into OUTPUT.part",
+    )
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace the output file, or the unfinished OUTPUT.part",
+    )
     add(
         "--document",
         action="store_true",
-        help="translate each sentence of a line; white space, list marks, links, placeholders and tags are kept",
+        help=(
+            "translate each sentence of a line; white space, list marks, links, placeholders and "
+            "tags are kept"
+        ),
     )
-    add("--tag", help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)")
-    about = "Draw translations at random instead of searching for the best, for example to back-translate."
+    add(
+        "--tag",
+        help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)",
+    )
+    about = (
+        "Draw translations at random instead of searching for the best, "
+        "for example to back-translate."
+    )
     add = parser.add_argument_group("sampling", about).add_argument
-    add("--sample", action="store_true", help="draw each token by its probability; --n-best sets the number of draws")
-    add("--temperature", type=float, help="divisor of the logits; below 1 likely tokens become likelier (default: 1)")
+    add(
+        "--sample",
+        action="store_true",
+        help="draw each token by its probability; --n-best sets the number of draws",
+    )
+    add(
+        "--temperature",
+        type=float,
+        help="divisor of the logits; below 1 likely tokens become likelier (default: 1)",
+    )
     add("--top-k", type=int, help="draw only among the N likeliest tokens (default: all)")
     add("--seed", type=int, help="seed of the draws (default: 0)")
 
@@ -582,7 +785,10 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
     add(
         "--output",
         default="-",
-        help="JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score (default: stdout)",
+        help=(
+            "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score "
+            "(default: stdout)"
+        ),
     )
     _add_penalty(parser)
 
@@ -591,7 +797,10 @@ def _add_push(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", required=True, help="folder of a model")
     add("--repo-id", required=True, help="USER/NAME of the repo; created if missing")
-    add("--license", help="license of the model, such as cc-by-4.0 or apache-2.0 (default: the one in its card)")
+    add(
+        "--license",
+        help="license of the model, such as cc-by-4.0 or apache-2.0 (default: the one in its card)",
+    )
     add("--private", action="store_true", help="make a new repo private; refuse a public one")
     add("--revision", help="branch to commit to; created if missing (default: main)")
     add("--tag", help="tag for this commit, for example v1")
@@ -604,14 +813,18 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         choices=list(_FORMATS),
-        help="marian: runs in transformers without this package, and converts to ONNX (scripts/export_onnx.sh); "
-        "ctranslate2: runs in CTranslate2 (needs the extra export)",
+        help=(
+            "marian: runs in transformers without this package, and converts to ONNX "
+            "(scripts/export_onnx.sh); ctranslate2: runs in CTranslate2 (needs the extra export)"
+        ),
     )
     add("--output-dir", required=True, help="output folder, new or empty")
     add(
         "--quantization",
-        help="how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
-        "int8_bfloat16 (default: float32)",
+        help=(
+            "how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, "
+            "int8_float32, int8_float16 or int8_bfloat16 (default: float32)"
+        ),
     )
 
 

@@ -13,8 +13,8 @@ logger = logging.get_logger(__name__)
 
 _BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 
-# The paper's models, as the fields that differ from the base model. Rows D3 and D4 of Table 3 are the base model,
-# trained with another label smoothing.
+# The paper's models, as the fields that differ from the base model. Rows D3 and D4 of Table 3 are
+# the base model, trained with another label smoothing.
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     "big": _BIG,
@@ -41,16 +41,26 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 _SIZES = (
-    *("vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v", "num_encoder_layers", "num_decoder_layers"),
+    *(
+        "vocab_size",
+        "d_model",
+        "d_ff",
+        "num_heads",
+        "d_k",
+        "d_v",
+        "num_encoder_layers",
+        "num_decoder_layers",
+    ),
     "max_position_embeddings",
 )
 _POSITION_ENCODINGS = ("sinusoidal", "learned")
 
-# Where this package is not installed, transformers loads these classes from the checkpoint's own files.
+# Where this package is not installed, transformers loads these classes from the checkpoint's own
+# files.
 _AUTO_MAP = {
     "AutoConfig": "configuration_vaswani_transformer.VaswaniTransformerConfig",
     "AutoModel": "modeling_vaswani_transformer.VaswaniTransformerModel",
-    "AutoModelForSeq2SeqLM": "modeling_vaswani_transformer.VaswaniTransformerForConditionalGeneration",
+    "AutoModelForSeq2SeqLM": "modeling_vaswani_transformer.VaswaniTransformerForConditionalGeneration",  # noqa: E501
 }
 _PIPELINE = {
     "impl": "pipeline_vaswani_transformer.VaswaniTransformerTranslationPipeline",
@@ -78,13 +88,14 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         d_v: Width of each head's values; None means `d_model / num_heads`.
         num_encoder_layers: Number of encoder layers.
         num_decoder_layers: Number of decoder layers.
-        dropout: Dropout rate of each sub-layer's output and of the sums of embeddings and positions.
+        dropout: Dropout rate of each sub-layer's output and of the sums of embeddings and
+            positions.
         attention_dropout: Dropout rate of the attention weights.
         activation_dropout: Dropout rate after the ReLU of the feed-forward layers.
         attention_bias: Whether the projections of attention have biases.
         position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
-        max_position_embeddings: Number of stored positions. It limits learned positions. Sinusoids beyond it are
-            computed in each call.
+        max_position_embeddings: Number of stored positions. It limits learned positions. Sinusoids
+            beyond it are computed in each call.
         layer_norm_eps: Epsilon of LayerNorm.
         source_language: Language code of the source ("en"), or None.
         target_language: Language code of the target ("de"), or None.
@@ -139,25 +150,34 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        for alias in kwargs.keys() & self.attribute_map.keys():  # before `d_k` and `d_v` are derived
+        # before `d_k` and `d_v` are derived
+        for alias in kwargs.keys() & self.attribute_map.keys():
             setattr(self, alias, kwargs.pop(alias))
         self._check_fields()
         super().__post_init__(**kwargs)
 
     def _check_fields(self) -> None:
-        """Set `d_k` and `d_v` if they are None. Raise ValueError for values that no model can have."""
+        """Set `d_k` and `d_v` if they are None.
+
+        Raise ValueError for values that no model can have.
+        """
         for name in _SIZES:
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
+                raise ValueError(
+                    f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number."
+                )
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1.")
+                raise ValueError(
+                    f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1."
+                )
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None:
                 if self.d_model % self.num_heads:
                     raise ValueError(
-                        f"`d_model` must be divisible by `num_heads` while `{name}` is unset, got d_model "
-                        f"{self.d_model} and num_heads {self.num_heads}. Change one of them or set `d_k` and `d_v`."
+                        f"`d_model` must be divisible by `num_heads` while `{name}` is unset, got "
+                        f"d_model {self.d_model} and num_heads {self.num_heads}. Change one of "
+                        "them or set `d_k` and `d_v`."
                     )
                 setattr(self, name, self.d_model // self.num_heads)
         if self.position_encoding not in _POSITION_ENCODINGS:
@@ -167,7 +187,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
             )
         if self.position_encoding == "sinusoidal" and self.d_model % 2:
             raise ValueError(
-                f"`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got {self.d_model}. "
+                "`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got "
+                f"{self.d_model}. "
                 'Choose an even width or position_encoding="learned".'
             )
 
@@ -186,12 +207,19 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         Paper: Table 3.
         """
         if name not in PRESETS:
-            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them.")
-        known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | {"attn_implementation"}
+            raise ValueError(
+                f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them."
+            )
+        known = (
+            {field.name for field in dataclasses.fields(cls)}
+            | set(cls.attribute_map)
+            | {"attn_implementation"}
+        )
         unknown = set(overrides) - known
         if unknown:
             raise TypeError(
-                f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. Check the spelling."
+                f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. "
+                "Check the spelling."
             )
         return cls(**{**PRESETS[name], **overrides})
 
@@ -200,33 +228,53 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         """Read a config as transformers does, and warn of unknown fields.
 
         Raises:
-            ValueError: A field names a kernel of the Hub, which is code of others, or another file of weights.
+            ValueError: A field names a kernel of the Hub, which is code of others, or another file
+                of weights.
         """
         for name, value in config_dict.items():
-            is_kernel = "attn_implementation" in name and "/" in str(value)  # of the Hub: "owner/name"
+            # of the Hub: "owner/name"
+            is_kernel = "attn_implementation" in name and "/" in str(value)
             if is_kernel or (value and name == "transformers_weights"):
                 raise ValueError(
-                    f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a config.json, got "
-                    f"{value!r}. Delete it there, or pass it to from_pretrained if you trust that code."
+                    f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a "
+                    f"config.json, got {value!r}. Delete it there, or pass it to from_pretrained "
+                    "if you trust that code."
                 )
-        known = {*cls().to_dict(), *cls.attribute_map, *GenerationConfig().to_dict(), *_LIBRARY_KEYS}
+        known = {
+            *cls().to_dict(),
+            *cls.attribute_map,
+            *GenerationConfig().to_dict(),
+            *_LIBRARY_KEYS,
+        }
         unknown = sorted(name for name in set(config_dict) - known if not name.startswith("_"))
         if unknown:
             logger.warning_once(
-                f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
-                "know. They are kept but have no effect. If a newer version saved them, update the package."
+                f"The configuration holds {', '.join(unknown)}, which this version of "
+                "vaswani_transformer does not know. They are kept but have no effect. If a newer "
+                "version saved them, update the package."
             )
-        sizes = [name for name in kwargs if cls.attribute_map.get(name, name) in ("d_model", "num_heads")]
+        sizes = [
+            name for name in kwargs if cls.attribute_map.get(name, name) in ("d_model", "num_heads")
+        ]
         if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:
             saved: Any = super().from_dict(config_dict)
             if saved.d_k == saved.d_v == saved.d_model // saved.num_heads:  # so derive them again
-                config_dict = {**config_dict, **{name: kwargs.pop(name) for name in sizes}, "d_k": None, "d_v": None}
+                config_dict = {
+                    **config_dict,
+                    **{name: kwargs.pop(name) for name in sizes},
+                    "d_k": None,
+                    "d_v": None,
+                }
         return super().from_dict(config_dict, **kwargs)
 
     @property
     def language_pair(self) -> tuple[str, str] | None:
         """Return the language codes of source and target, or None unless both are set."""
-        return (self.source_language, self.target_language) if self.source_language and self.target_language else None
+        return (
+            (self.source_language, self.target_language)
+            if self.source_language and self.target_language
+            else None
+        )
 
     def _hub_pipelines(self) -> dict[str, dict[str, Any]]:
         names = ["translation"]
@@ -236,8 +284,15 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
-        """Return the pipelines in the checkpoint's own files. An installed package registers its pipelines itself."""
-        return self._hub_pipelines() if type(self).__module__.startswith("transformers_modules") else {}
+        """Return the pipelines in the checkpoint's own files.
+
+        An installed package registers its pipelines itself.
+        """
+        return (
+            self._hub_pipelines()
+            if type(self).__module__.startswith("transformers_modules")
+            else {}
+        )
 
     @custom_pipelines.setter
     def custom_pipelines(self, value: dict[str, Any]) -> None:
@@ -245,7 +300,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, and the maps by which transformers loads a checkpoint's own files."""
-        return {**super().to_dict(), "auto_map": dict(_AUTO_MAP), "custom_pipelines": self._hub_pipelines()}
+        return {
+            **super().to_dict(),
+            "auto_map": dict(_AUTO_MAP),
+            "custom_pipelines": self._hub_pipelines(),
+        }
 
 
 VaswaniTransformerConfig.register_for_auto_class()

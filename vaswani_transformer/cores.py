@@ -1,10 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Cores shared with other processes: torch's waiting threads spin on an idle machine, and sleep on a busy one.
+"""Cores shared with other processes: torch's waiting threads spin on an idle machine, and sleep on
+a busy one.
 
-libgomp, torch's OpenMP library on Linux, lets threads spin for milliseconds when they wait for each other. That is
-fastest if each thread has a core. But it costs two thirds of the speed if they wait for a thread whose core runs
-another process.
+libgomp, torch's OpenMP library on Linux, lets threads spin for milliseconds when they wait for each
+other. That is fastest if each thread has a core. But it costs two thirds of the speed if they wait
+for a thread whose core runs another process.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ _SPARE = 0.25  # cores that others may use without effect, for daemons and round
 
 @contextlib.contextmanager
 def share_cores() -> Iterator[None]:
-    """Let torch's waiting threads sleep while other processes need their cores. Results do not change.
+    """Let torch's waiting threads sleep while other processes need their cores. Results do not
+    change.
 
-    It does nothing with one thread, without /proc/stat, or if the environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
+    It does nothing with one thread, without /proc/stat, or if the environment sets OMP_WAIT_POLICY
+    or GOMP_SPINCOUNT.
     """
     is_set = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
     if torch.get_num_threads() == 1 or is_set or not _STAT.exists():
@@ -49,19 +52,28 @@ def available_cores() -> int:
 
 
 def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
-    """Return True if other processes, which use `others` cores, leave less than one core for each of our threads."""
+    """Return True if other processes, which use `others` cores, leave less than one core for each
+    of our threads.
+    """
     return others + num_threads > num_cores + _SPARE
 
 
 def seconds_used(stat: str, cores: Set[int]) -> float:
-    """Return the CPU seconds of all processes on some cores since the system started, from /proc/stat's content."""
+    """Return the CPU seconds of all processes on some cores since the system started, from
+    /proc/stat's content.
+    """
     rows = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
-    used = (row[1:4] + row[6:8] for row in rows if row[0][3:].isdigit() and int(row[0][3:]) in cores)
-    return sum(int(ticks) for row in used for ticks in row) / os.sysconf("SC_CLK_TCK")  # not idle, iowait or steal
+    used = (
+        row[1:4] + row[6:8] for row in rows if row[0][3:].isdigit() and int(row[0][3:]) in cores
+    )
+    # not idle, iowait or steal
+    return sum(int(ticks) for row in used for ticks in row) / os.sysconf("SC_CLK_TCK")
 
 
 def _watch(ended: threading.Event, num_threads: int) -> None:
-    """Check the load until `ended` is set, and hold idle pools of threads while the cores are crowded."""
+    """Check the load until `ended` is set, and hold idle pools of threads while the cores are
+    crowded.
+    """
     cores, release = os.sched_getaffinity(0), threading.Event()
     release.set()
     wall, others = _times(cores)
@@ -69,7 +81,8 @@ def _watch(ended: threading.Event, num_threads: int) -> None:
         (last_wall, last_others), (wall, others) = (wall, others), _times(cores)
         crowded = is_crowded((others - last_others) / (wall - last_wall), len(cores), num_threads)
         if crowded and release.is_set():
-            # libgomp does not spin while it has more threads than cores. Idle pools of threads add as many as needed.
+            # libgomp does not spin while it has more threads than cores. Idle pools of threads add
+            # as many as needed.
             release = threading.Event()
             for _ in range((len(cores) - num_threads) // (num_threads - 1) + 1):
                 threading.Thread(target=_hold_pool, args=(release,), daemon=True).start()

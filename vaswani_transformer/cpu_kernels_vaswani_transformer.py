@@ -1,12 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers by oneDNN where it is faster than MKL, int8 layers, and dropout with cheap random numbers.
+"""Linear layers by oneDNN where it is faster than MKL, int8 layers, and dropout with cheap random
+numbers.
 
-torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs only. torch also contains oneDNN, which
-uses AVX-512 on other CPUs too, in the same precision. `torch.backends.mkldnn.enabled = False` turns oneDNN off.
+torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs only. torch also
+contains oneDNN, which uses AVX-512 on other CPUs too, in the same precision.
+`torch.backends.mkldnn.enabled = False` turns oneDNN off.
 
-oneDNN and MKL round differently. So the choice never depends on a timing: a resumed run on the same machine makes the
-same choices and gives the same numbers as an uninterrupted one.
+oneDNN and MKL round differently. So the choice never depends on a timing: a resumed run on the same
+machine makes the same choices and gives the same numbers as an uninterrupted one.
 
 Shapes: N rows, I input features, O output features, V vocabulary, D width of an embedding.
 """
@@ -25,23 +27,29 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 logger = logging.getLogger(__name__)
 
-_FEWEST_PRODUCTS = 2**21  # N * I * O; for smaller products the call to oneDNN costs more than it saves
-_SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O by CPU capability; MKL is faster with smaller weights
+# N * I * O; for smaller products the call to oneDNN costs more than it saves
+_FEWEST_PRODUCTS = 2**21
+# I * O by CPU capability; MKL is faster with smaller weights
+_SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}
 _STEPS = 2**16  # number of values of a 16-bit random number
 
 
 class Linear(nn.Linear):
     """`nn.Linear` that calls `linear`."""
 
-    init_fan_out: int  # set if several layers are initialized as one matrix: the outputs of that matrix
+    # set if several layers are initialized as one matrix: the outputs of that matrix
+    init_fan_out: int
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Project (..., I) to (..., O)."""
         return linear(input, self.weight, self.bias)
 
 
-def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Return `torch.nn.functional.linear(input, weight, bias)`, computed by oneDNN where that is faster.
+def linear(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `torch.nn.functional.linear(input, weight, bias)`, computed by oneDNN where that is
+    faster.
 
     Args:
         input: (..., I).
@@ -55,7 +63,9 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     if not (is_usual_bias and runs_on_onednn(input, weight)):
         return nn.functional.linear(input, weight, bias)
     rows = input.reshape(-1, input.shape[-1])
-    needs_grad = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    needs_grad = (
+        input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    )
     if torch.is_grad_enabled() and needs_grad:
         product: torch.Tensor = _Linear.apply(rows, weight, bias)
     else:
@@ -66,8 +76,8 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
     """Return True if `multiply` should compute the product of `input` (..., I) and `weight` (O, I).
 
-    It should for large enough plain fp32 tensors on a CPU where oneDNN is faster. It must not under compilation,
-    tracing, autocast, forward-mode differentiation and torch dispatch modes.
+    It should for large enough plain fp32 tensors on a CPU where oneDNN is faster. It must not under
+    compilation, tracing, autocast, forward-mode differentiation and torch dispatch modes.
     """
     return (
         input.dtype == weight.dtype == torch.float32
@@ -77,7 +87,8 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.layout == weight.layout == torch.strided
         and weight.ndim == 2
         and input.shape[-1] == weight.shape[1]
-        and not torch.compiler.is_compiling()  # first: comparing sizes would compile one graph per outcome
+        # first: comparing sizes would compile one graph per outcome
+        and not torch.compiler.is_compiling()
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
         and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
@@ -89,7 +100,10 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
 
 
 def multiply(
-    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    activation: str = "none",
 ) -> torch.Tensor:
     """Return activation(rows @ weight.T + bias), computed by oneDNN without gradients.
 
@@ -102,25 +116,39 @@ def multiply(
     Returns:
         (N, O).
     """
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+        rows, weight, bias, activation, [], ""
+    )
     return product
 
 
 def pack(weight: torch.Tensor) -> torch.Tensor:
-    """Return a copy of `weight` (O, I) in oneDNN's memory layout. It speeds up products with few rows."""
-    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # same layout for any N but 1
+    """Return a copy of `weight` (O, I) in oneDNN's memory layout.
+
+    It speeds up products with few rows.
+    """
+    # same layout for any N but 1
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)
     return packed
 
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Return True if oneDNN multiplies fp32 matrices faster than MKL: on CPUs with AVX-512 that are not Intel's."""
-    has_avx512 = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    return has_avx512 and "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
+    """Return True if oneDNN multiplies fp32 matrices faster than MKL: on CPUs with AVX-512 that are
+    not Intel's.
+    """
+    has_avx512 = (
+        torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    )
+    return (
+        has_avx512 and "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
+    )
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """Return True if products with a packed copy of `weight` (O, I) are right, and faster than MKL's."""
+    """Return True if products with a packed copy of `weight` (O, I) are right, and faster than
+    MKL's.
+    """
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
 
@@ -131,7 +159,7 @@ def is_fast_half(dtype: torch.dtype) -> bool:
 
 
 def _processor() -> str:
-    """Return a text that names the maker of the CPU, or an empty text if the system does not say."""
+    """Return a text that names the maker of the CPU, or "" if the system does not say."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -140,17 +168,29 @@ def _processor() -> str:
 
 @functools.cache
 def _onednn_is_right() -> bool:
-    """Return True if `multiply` and `pack` work on an example. They call private operators of torch."""
-    rows, weight, bias = torch.arange(-3.0, 3.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)
+    """Return True if `multiply` and `pack` work on an example.
+
+    They call private operators of torch.
+    """
+    rows, weight, bias = (
+        torch.arange(-3.0, 3.0).view(2, 3),
+        torch.arange(12.0).view(4, 3),
+        torch.ones(4),
+    )
     expected = nn.functional.linear(rows, weight, bias)
     problem = "its product is wrong"
     try:
-        product, of_packed = multiply(rows, weight, bias), multiply(rows, pack(weight), bias, "relu")
+        product, of_packed = (
+            multiply(rows, weight, bias),
+            multiply(rows, pack(weight), bias, "relu"),
+        )
         if torch.equal(product, expected) and torch.equal(of_packed, expected.relu()):
             return True
     except (AttributeError, RuntimeError, TypeError) as error:
         problem = str(error)
-    logger.warning("Matrix products stay with MKL: torch's operators for oneDNN cannot be used: %s", problem)
+    logger.warning(
+        "Matrix products stay with MKL: torch's operators for oneDNN cannot be used: %s", problem
+    )
     return False
 
 
@@ -160,7 +200,9 @@ class _Linear(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    def forward(
+        rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
         return multiply(rows, weight, bias)
 
     @staticmethod
@@ -171,31 +213,48 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
         needs, weight_grad = ctx.needs_input_grad, None
-        if needs[1]:  # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
+        # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
+        if needs[1]:
             is_wide = grad.shape[1] > rows.shape[1]
-            weight_grad = linear(rows.T, grad.T).T.contiguous() if is_wide else linear(grad.T, rows.T)
-        return linear(grad, weight.T) if needs[0] else None, weight_grad, grad.sum(dim=0) if needs[2] else None
+            weight_grad = (
+                linear(rows.T, grad.T).T.contiguous() if is_wide else linear(grad.T, rows.T)
+            )
+        return (
+            linear(grad, weight.T) if needs[0] else None,
+            weight_grad,
+            grad.sum(dim=0) if needs[2] else None,
+        )
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`, cheaper in training on CPUs: the mask comes from 16-bit random numbers, drawn four at a time.
+    """`nn.Dropout`, cheaper in training on CPUs: the mask comes from 16-bit random numbers, drawn
+    four at a time.
 
-    On CPUs the rate is rounded to a multiple of 1/65,536. The scale of kept elements follows the rounded rate, so the
-    mean is exact. The backward pass keeps the mask in one byte per element instead of four.
+    On CPUs the rate is rounded to a multiple of 1/65,536. The scale of kept elements follows the
+    rounded rate, so the mean is exact. The backward pass keeps the mask in one byte per element
+    instead of four.
 
     Paper: section 5.4.
     """
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """Return `input` with elements zeroed with probability `p` and the others divided by 1 - p, plus `residual`.
+        """Return `input` with elements zeroed with probability `p` and the others divided by 1 - p,
+        plus `residual`.
 
-        Input, residual and result have the same shape. In training on CPUs the addition takes no further memory.
+        Input, residual and result have the same shape. In training on CPUs the addition takes no
+        further memory.
         """
         num_kept = round((1.0 - self.p) * _STEPS)
-        if not self.training or input.device.type != "cpu" or torch.compiler.is_compiling() or num_kept in (0, _STEPS):
+        if (
+            not self.training
+            or input.device.type != "cpu"
+            or torch.compiler.is_compiling()
+            or num_kept in (0, _STEPS)
+        ):
             dropped = super().forward(input)
             return dropped if residual is None else residual + dropped
-        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # all int64 values
+        # all int64 values
+        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         mask = (words.view(torch.int16)[: input.numel()] < num_kept - _STEPS // 2).view(input.shape)
         output: torch.Tensor = _MaskedScale.apply(input, mask, _STEPS / num_kept, residual)
         return output
@@ -206,7 +265,11 @@ class _MaskedScale(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, input: torch.Tensor, mask: torch.Tensor, scale: float, residual: torch.Tensor | None
+        ctx: Any,
+        input: torch.Tensor,
+        mask: torch.Tensor,
+        scale: float,
+        residual: torch.Tensor | None,
     ) -> torch.Tensor:
         ctx.save_for_backward(mask)
         ctx.scale, ctx.dtype = scale, input.dtype
@@ -218,21 +281,28 @@ class _MaskedScale(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
-        return (grad * mask).mul_(ctx.scale).to(ctx.dtype), None, None, grad if ctx.needs_input_grad[3] else None
+        return (
+            (grad * mask).mul_(ctx.scale).to(ctx.dtype),
+            None,
+            None,
+            grad if ctx.needs_input_grad[3] else None,
+        )
 
 
 class Int8Linear(nn.Module):
-    """Linear layer with an int8 weight, one scale per output, and dynamically quantized activations.
+    """Linear layer with an int8 weight, one scale per output, and dynamically quantized
+    activations.
 
-    All activations of a call share one scale. So the result for a sentence depends slightly on the other sentences of
-    its batch.
+    All activations of a call share one scale. So the result for a sentence depends slightly on the
+    other sentences of its batch.
 
     Args:
         weight: (O, I) in fp32.
         bias: (O,) in fp32, or None.
 
     Raises:
-        ValueError: torch's quantized kernels do not work on this machine, or this release of torch has none.
+        ValueError: torch's quantized kernels do not work on this machine, or this release of torch
+            has none.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
@@ -242,14 +312,16 @@ class Int8Linear(nn.Module):
             self._packed = _pack_int8(weight.detach(), self.bias)
         except AttributeError as error:
             raise ValueError(
-                f"int8 cannot be used: torch {torch.__version__} has no quantized tensors any more ({error}). "
-                "Use fp32, `--engine ctranslate2` or an earlier torch."
+                f"int8 cannot be used: torch {torch.__version__} has no quantized tensors any more "
+                f"({error}). Use fp32, `--engine ctranslate2` or an earlier torch."
             ) from error
         except RuntimeError as error:
             raise ValueError(
-                f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. Use fp32."
+                f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. "
+                "Use fp32."
             ) from error
-        self._has_fewer_bits = not torch.cpu._is_vnni_supported()  # 7 bits: without VNNI, 16-bit sums overflow
+        # 7 bits: without VNNI, 16-bit sums overflow
+        self._has_fewer_bits = not torch.cpu._is_vnni_supported()
 
     def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
         """Project (..., I) to (..., O) in fp32, then apply the activation, "relu" or "none"."""
@@ -266,10 +338,13 @@ class Int8Linear(nn.Module):
 
 
 def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-    """Return `weight` (O, I), rounded to int8 by output, and `bias` (O,) in the layout of torch's int8 kernels."""
+    """Return `weight` (O, I), rounded to int8 by output, and `bias` (O,) in the layout of torch's
+    int8 kernels.
+    """
     scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
     engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # faster for few rows
+    # faster for few rows
+    torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before
     try:
         with warnings.catch_warnings():
             # A later torch will drop quantized tensors. Users need not act before it does.
@@ -294,7 +369,8 @@ class Int8Embedding(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in place.
+    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in
+    place.
 
     Layers that are already in int8 are left as they are.
     """
@@ -302,11 +378,17 @@ def to_int8(model: nn.Module) -> None:
     layer: Any
     for parent in list(model.modules()):
         for name, layer in parent.named_children():
-            is_embedding = name in ("shared", "embed_tokens") and not isinstance(layer, Int8Embedding)
+            is_embedding = name in ("shared", "embed_tokens") and not isinstance(
+                layer, Int8Embedding
+            )
             if is_embedding or isinstance(layer, nn.Linear):
                 key = is_embedding, layer.weight
                 if key not in made:
-                    made[key] = Int8Embedding(layer.weight) if is_embedding else Int8Linear(layer.weight, layer.bias)
+                    made[key] = (
+                        Int8Embedding(layer.weight)
+                        if is_embedding
+                        else Int8Linear(layer.weight, layer.bias)
+                    )
                 setattr(parent, name, made[key].train(layer.training))
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()  # else the mapped checkpoint file stays in memory

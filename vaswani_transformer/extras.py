@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Import errors with advice: the extra that installs a missing package, or the replacement of a removed name."""
+"""Import errors with advice: the extra that installs a missing package, or the replacement of a
+removed name.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +36,17 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
         command = _install_command(extra)
-        raise ImportError(f"`{package}` must be installed {purpose}, got none. Run: {command}") from error
+        raise ImportError(
+            f"`{package}` must be installed {purpose}, got none. Run: {command}"
+        ) from error
 
 
 def _install_command(extra: str) -> str:
-    """Return the command that installs an extra from the source of this package: an index, a folder or a URL.
+    """Return the command that installs an extra from the source of this package: an index, a folder
+    or a URL.
 
-    Installers write the folder or URL to direct_url.json (PEP 610). An index such as PyPI leaves no such file.
+    Installers write the folder or URL to direct_url.json (PEP 610). An index such as PyPI leaves no
+    such file.
     """
     requirement = f"vaswani-transformer[{extra}]"
     try:
@@ -60,7 +66,8 @@ def _install_command(extra: str) -> str:
 
 
 def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:
-    """Return a module's `__getattr__` that raises ImportError, with advice, for names that 0.3.0 removed.
+    """Return a module's `__getattr__` that raises ImportError, with advice, for names that 0.3.0
+    removed.
 
     Args:
         module: `__name__` of the module.

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files: the table of a run's files, JSON, lines of text, writing through temporary files, and a lock."""
+"""Files: the table of a run's files, JSON, lines of text, writing through temporary files, and a
+lock.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ class RunFile(NamedTuple):
 
     Attributes:
         name: Name or pattern of the files in the folder of a run.
-        overwritten: `--overwrite` deletes them. Without it, a folder that has them takes no new run.
+        overwritten: `--overwrite` deletes them. Without it, a folder that has them takes no new
+            run.
         on_hub: `push` uploads them.
         copied: `average` copies them from the newest model to the new one.
     """
@@ -81,13 +84,16 @@ RUN_FILES = (
 )
 
 CARD_MARKER = (
-    "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
+    "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is "
+    "kept as it is -->"
 )
 
 
 def run_files(folder: Path) -> list[Path]:
-    """Return the files and folders that `--overwrite` deletes; a folder without any holds no run."""
-    return [path for file in RUN_FILES if file.overwritten for path in sorted(folder.glob(file.name))]
+    """Return the files and folders that `--overwrite` deletes; without any, there is no run."""
+    return [
+        path for file in RUN_FILES if file.overwritten for path in sorted(folder.glob(file.name))
+    ]
 
 
 def clear_run(folder: Path) -> None:
@@ -119,17 +125,24 @@ def read_json(path: Path, kind: type = dict) -> Any:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+        raise ValueError(
+            f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again."
+        ) from error
     if not isinstance(content, kind):
-        raise ValueError(f"`{path}` must hold a JSON {kind.__name__}, got {type(content).__name__}. Copy it again.")
+        raise ValueError(
+            f"`{path}` must hold a JSON {kind.__name__}, got {type(content).__name__}. Copy it "
+            "again."
+        )
     return content
 
 
 @contextlib.contextmanager
 def writing_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` after the block, or is deleted if the block fails.
+    """Yield a temporary file that replaces `path` after the block, or is deleted if the block
+    fails.
 
-    If either file is a link, the link itself is replaced, because a link in a downloaded folder may lead anywhere.
+    If either file is a link, the link itself is replaced, because a link in a downloaded folder may
+    lead anywhere.
     """
     beside = path.with_name(path.name + ".part")
     beside.unlink(missing_ok=True)
@@ -142,7 +155,8 @@ def writing_beside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `output_dir` after the block, or is deleted if the block fails.
+    """Yield an empty folder that becomes `output_dir` after the block, or is deleted if the block
+    fails.
 
     Until then it is next to `output_dir`, as export-*.part.
 
@@ -152,7 +166,8 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     path = Path(output_dir).resolve()
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise ValueError(
-            f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or delete it first."
+            f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or "
+            "delete it first."
         )
     beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
     beside.mkdir(parents=True)
@@ -184,7 +199,8 @@ def json_text(value: Any) -> str:
 
 @contextlib.contextmanager
 def locking(folder: Path) -> Iterator[None]:
-    """Create a folder and lock it for this process. After the block, delete the folder if it is empty.
+    """Create a folder and lock it for this process. After the block, delete the folder if it is
+    empty.
 
     Raises:
         ValueError: Another process has locked it.
@@ -195,8 +211,8 @@ def locking(folder: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout as error:
         raise ValueError(
-            f"`output_dir` must be written by one process at a time, got {folder}, and another one is writing it now. "
-            "Wait for its end, stop it, or pass another folder."
+            f"`output_dir` must be written by one process at a time, got {folder}, and another one "
+            "is writing it now. Wait for its end, stop it, or pass another folder."
         ) from error
     except OSError as error:
         if error.errno != errno.ENOLCK:  # a network file system without locks
@@ -204,7 +220,8 @@ def locking(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # Windows deletes no open file; the folder may not be empty
+        # Windows deletes no open file; the folder may not be empty
+        with contextlib.suppress(OSError):
             os.unlink(lock.lock_file)
             folder.rmdir()
         lock.release()
@@ -213,8 +230,8 @@ def locking(folder: Path) -> Iterator[None]:
 def check_no_link_out(path: Path, folder: Path) -> None:
     """Refuse a link that leads out of a model's folder, before the file is published or copied.
 
-    In a downloaded folder a link may lead to any file. Links from `snapshots/<commit>` to `blobs` are allowed, because
-    the Hub's client makes them.
+    In a downloaded folder a link may lead to any file. Links from `snapshots/<commit>` to `blobs`
+    are allowed, because the Hub's client makes them.
 
     Raises:
         ValueError: The path is such a link.
@@ -222,8 +239,8 @@ def check_no_link_out(path: Path, folder: Path) -> None:
     place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
     if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
         raise ValueError(
-            f"`model` must hold its files itself, got a link from {path} to {place}. Replace the link by a copy if "
-            "the file is meant to be public."
+            f"`model` must hold its files itself, got a link from {path} to {place}. Replace the "
+            "link by a copy if the file is meant to be public."
         )
 
 
@@ -254,10 +271,13 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
             ) from error
 
 
-def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0, line: int = 1) -> Iterator[str]:
+def decode_lines(
+    stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0, line: int = 1
+) -> Iterator[str]:
     r"""Yield the lines of a binary stream of UTF-8 text, without line ends.
 
-    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is dropped.
+    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is
+    dropped.
 
     Args:
         stream: Read once, from its current position. Memory holds one line at a time.
@@ -267,30 +287,32 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
         line: Number of the line at the current position, from 1.
 
     Raises:
-        ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte offset), or carriage
-            returns alone end the lines.
+        ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte
+            offset), or carriage returns alone end the lines.
     """
     # A byte order mark (3), the line end (2), and one byte more to notice a line that is too long.
     for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1 and b"\r" in content and not raw.endswith(b"\n"):
             raise ValueError(
-                f"`{name}` must have lines that end in line feeds, got the line ends of an old Mac, carriage returns "
-                "alone. Convert them, for example with `tr '\\r' '\\n'`."
+                f"`{name}` must have lines that end in line feeds, got the line ends of an old "
+                "Mac, carriage returns alone. Convert them, for example with `tr '\\r' '\\n'`."
             )
         begin = len(_BYTE_ORDER_MARK) if number == 1 and content.startswith(_BYTE_ORDER_MARK) else 0
         if len(content) - begin > max_bytes:
             raise ValueError(
-                f"`{name}` must have at most {max_bytes} bytes in a line, got more in line {number} at byte offset "
-                f"{offset}. Split it into sentences, one a line, or remove it."
+                f"`{name}` must have at most {max_bytes} bytes in a line, got more in line "
+                f"{number} at byte offset {offset}. Split it into sentences, one a line, or remove "
+                "it."
             )
         try:
             text = content[begin:].decode("utf-8")
         except UnicodeDecodeError as error:
             place = begin + error.start
             raise ValueError(
-                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} at byte offset "
-                f"{offset + place}. Convert it to UTF-8, for example with iconv, or remove the line."
+                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} at "
+                f"byte offset {offset + place}. Convert it to UTF-8, for example with iconv, or "
+                "remove the line."
             ) from error
         yield text
         offset += len(raw)
@@ -299,46 +321,55 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
 def is_stream(file: str | Path) -> bool:
     """Return True if an output is stdout, a device or a pipe."""
     path = Path(file)
-    return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
+    return str(file) == STANDARD_STREAM or (
+        path.exists() and not path.is_file() and not path.is_dir()
+    )
 
 
-def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuse outputs that cannot be written, or that would replace another file of the same command.
+def check_outputs(
+    outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()
+) -> None:
+    """Refuse outputs that cannot be written, or that would replace another file of the same
+    command.
 
     Args:
-        outputs: Files to write, by their names in error messages; None is no file and "-" is stdout.
+        outputs: Files to write, by their names in error messages; None is no file and "-" is
+            stdout.
         inputs: Files that the command reads; None is no file and "-" is stdin.
 
     Raises:
-        ValueError: An output is a folder, its folder cannot be written to, or the output or its temporary file is also
-            an input or another output.
+        ValueError: An output is a folder, its folder cannot be written to, or the output or its
+            temporary file is also an input or another output.
     """
-    others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
+    others = {
+        Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM
+    }
     for name, file in outputs.items():
         if file is None or is_stream(file):
             continue
         path = Path(file).resolve()
         if path.is_dir() or not os.access(path.parent, os.W_OK):
             raise ValueError(
-                f"`{name}` must be a file in a folder that can be written to, got {file}. Create the folder first, or "
-                "pass another file."
+                f"`{name}` must be a file in a folder that can be written to, got {file}. Create "
+                "the folder first, or pass another file."
             )
         own = {path, path.with_name(path.name + ".part")}
         if taken := own & others:
             raise ValueError(
-                f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also an input or another output. "
-                "Pass another file."
+                f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also an input "
+                "or another output. Pass another file."
             )
         others |= own
 
 
 def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
-    """Write one line for each string, and return the number of lines. A line feed inside a string becomes a space.
+    """Write one line for each string, and return the number of lines. A line feed inside a string
+    becomes a space.
 
     Args:
         lines: Strings to write.
-        output_file: A path, or "-" for stdout. A file appears only when it is complete. Lines go directly to
-            stdout, devices and pipes.
+        output_file: A path, or "-" for stdout. A file appears only when it is complete. Lines go
+            directly to stdout, devices and pipes.
     """
     num_lines = 0
     with contextlib.ExitStack() as stack:
@@ -347,7 +378,9 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
         elif is_stream(output_file):
             stream = stack.enter_context(open(output_file, "wb"))
         else:
-            stream = stack.enter_context(open(stack.enter_context(writing_beside(Path(output_file).resolve())), "wb"))
+            stream = stack.enter_context(
+                open(stack.enter_context(writing_beside(Path(output_file).resolve())), "wb")
+            )
         for line in lines:
             stream.write(line_bytes(line))
             num_lines += 1

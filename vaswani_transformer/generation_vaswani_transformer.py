@@ -1,12 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, exact stop, input + 50 tokens.
+"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, exact stop, input +
+50 tokens.
 
-`generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or `_beam_search`. These
-two run the search of this package (fast_search) if it supports the call, otherwise the loops of transformers. Both use
-the same rule (search).
+`generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
+`_beam_search`. These two run the search of this package (fast_search) if it supports the call,
+otherwise the loops of transformers. Both use the same rule (search).
 
-Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * N with a sentence's beams adjacent.
+Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * N with a sentence's
+beams adjacent.
 """
 
 import contextlib
@@ -15,8 +17,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
+from transformers import (
+    GenerationMixin,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers.generation.utils import (
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+)
 from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -39,7 +50,9 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
-    """Disable cuDNN's attention within the context, because on a GPU it needs 0.4 s or more for each new shape."""
+    """Disable cuDNN's attention within the context, because on a GPU it needs 0.4 s or more for
+    each new shape.
+    """
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -63,7 +76,9 @@ class SourceLengthCriteria(StoppingCriteria):
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """Return a (rows,) mask: True for the rows of sentences that have reached their limit."""
         generated = input_ids.shape[1] - self.prompt_length
-        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
+        return (self.limits <= generated).repeat_interleave(
+            input_ids.shape[0] // self.limits.shape[0]
+        )
 
 
 class CheckedScores(LogitsProcessor):
@@ -78,29 +93,37 @@ class CheckedScores(LogitsProcessor):
 class VaswaniTransformerGenerationMixin(GenerationMixin):
     """`generate` with the paper's score, stopping rule and output limit.
 
-    The key `max_new_tokens_over_source` (50) of the generation config limits the output of each sentence to the length
-    of its source plus that many tokens, `</s>` included. Any `max_new_tokens` replaces this limit. So does a
-    `max_length` that is passed to the call or is in a GenerationConfig passed to the call. A `max_length` in the
-    model's own generation config is ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its
-    default there.
+    The key `max_new_tokens_over_source` (50) of the generation config limits the output of each
+    sentence to the length of its source plus that many tokens, `</s>` included. Any
+    `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call or is in
+    a GenerationConfig passed to the call. A `max_length` in the model's own generation config is
+    ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
 
-    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`. With 0
-    the penalty is length^`length_penalty`, as in fairseq and transformers.
+    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c +
+    1))^`length_penalty`. With 0 the penalty is length^`length_penalty`, as in fairseq and
+    transformers.
 
     Paper: section 6.1.
     """
 
-    # The types of transformers need [misc] and [arg-type] ignored below: none of its models fulfills its protocol for
-    # `self`, and no function of torch returns the torch.LongTensor of its token ids.
+    # The types of transformers need [misc] and [arg-type] ignored below: none of its models
+    # fulfills its protocol for `self`, and no function of torch returns the torch.LongTensor of its
+    # token ids.
     config: VaswaniTransformerConfig
     generation_config: Any  # with the keys of this package
 
     def _set_default_generation(self) -> None:
-        """Set section 6.1's penalty and limit. The search stays greedy, as in any model built from a config."""
+        """Set section 6.1's penalty and limit.
+
+        The search stays greedy, as in any model built from a config.
+        """
         self.generation_config.update(
-            length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=PAPER_OVER_SOURCE, allow_custom_entries=True
+            length_penalty_offset=GNMT_OFFSET,
+            max_new_tokens_over_source=PAPER_OVER_SOURCE,
+            allow_custom_entries=True,
         )
-        # transformers drops unknown keys from a file that says it was derived from a model's config.
+        # transformers drops unknown keys from a file that says it was derived from a model's
+        # config.
         self.generation_config._from_model_config = False
 
     @functools.wraps(GenerationMixin.generate)
@@ -111,25 +134,37 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def set_default_search(self) -> None:
-        """Make section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless a search was chosen.
+        """Make section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless a
+        search was chosen.
 
-        The trainer of this package calls this method, and so does loading without a generation_config.json. Call it
-        before you train a new model with the trainer of transformers. Saving keeps the result. A generation config
-        without the keys of this package is left unchanged.
+        The trainer of this package calls this method, and so does loading without a
+        generation_config.json. Call it before you train a new model with the trainer of
+        transformers. Saving keeps the result. A generation config without the keys of this package
+        is left unchanged.
         """
         own = self.generation_config
-        if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
+        if (
+            hasattr(own, "max_new_tokens_over_source")
+            and own.num_beams is None
+            and not own.do_sample
+        ):
             own.num_beams = PAPER_BEAMS
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
-    def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Prepare the config of a call: choose between the limits, and check limit and length penalty."""
+    def _prepare_generation_config(
+        self, generation_config: Any, **kwargs: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """Prepare the config of a call: choose between the limits, and check limit and length
+        penalty.
+        """
         is_limit_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
         own = self.generation_config
         passed = {} if generation_config is None else generation_config.to_dict()
-        if generation_config is not None and (_holds_trainers_defaults(generation_config) or passed == own.to_dict()):
+        if generation_config is not None and (
+            _holds_trainers_defaults(generation_config) or passed == own.to_dict()
+        ):
             passed["max_length"] = None  # a default, not a choice for this call
         given = {**passed, **kwargs}
         prepared: Any
@@ -141,8 +176,11 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         chosen = kwargs if is_limit_given else {**given, "max_new_tokens": prepared.max_new_tokens}
         if chosen.get("max_length") is not None or chosen.get("max_new_tokens") is not None:
             over_source = None
-        if given.get("length_penalty") is None and own.length_penalty is None:  # transformers would set 1.0
-            prepared.length_penalty = PAPER_ALPHA if hasattr(own, "max_new_tokens_over_source") else 1.0
+        # transformers would set 1.0
+        if given.get("length_penalty") is None and own.length_penalty is None:
+            prepared.length_penalty = (
+                PAPER_ALPHA if hasattr(own, "max_new_tokens_over_source") else 1.0
+            )
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
@@ -152,14 +190,18 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         if over_source is not None:
             if own.max_length is not None and not _holds_trainers_defaults(own):
                 logger.warning_once(
-                    f"`max_length` = {own.max_length} of the model's generation config is ignored while its "
-                    "`max_new_tokens_over_source` is set. Set `max_new_tokens`, or pass `max_length` to `generate`."
+                    f"`max_length` = {own.max_length} of the model's generation config is ignored "
+                    "while its `max_new_tokens_over_source` is set. Set `max_new_tokens`, or pass "
+                    "`max_length` to `generate`."
                 )
             prepared.max_length = prepared.max_new_tokens = None
         return prepared, model_kwargs
 
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
-        """Size the buffers for the longest limit of the batch. Each sentence still ends at its own limit."""
+        """Size the buffers for the longest limit of the batch.
+
+        Each sentence still ends at its own limit.
+        """
         over_source = generation_config.max_new_tokens_over_source
         if over_source is not None:
             generation_config.max_new_tokens = kwargs["inputs_tensor"].shape[1] + over_source
@@ -181,7 +223,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         if can_search(self, stopping_criteria, generation_config, kwargs):
             # On a CPU, inference mode saves time.
             with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
-                task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
+                task = SearchTask.of(
+                    self, input_ids, limits, logits_processor, generation_config, kwargs
+                )
                 found = GreedySearch(task, self._padding(generation_config)).run()
             sequences: Any = found.clone()  # a normal tensor, outside of inference mode
             if not generation_config.return_dict_in_generate:
@@ -216,26 +260,45 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         if can_search(self, stopping_criteria, generation_config, kwargs):
             # On a CPU, inference mode saves time.
             with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
-                task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-                search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
+                task = SearchTask.of(
+                    self, input_ids, limits, logits_processor, generation_config, kwargs
+                )
+                search = BeamSearch(
+                    task,
+                    rule,
+                    generation_config.num_beams,
+                    generation_config.early_stopping is True,
+                )
                 found = search.run(self._padding(generation_config))
-            sequences, beams, scores = (each.clone() for each in found)  # normal tensors, outside of inference mode
+            # normal tensors, outside of inference mode
+            sequences, beams, scores = (each.clone() for each in found)
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateBeamEncoderDecoderOutput(sequences, scores, beam_indices=beams)  # type: ignore[arg-type]
-        arguments = {**kwargs, "stopping_criteria": stopping_criteria, "generation_config": generation_config}
+        arguments = {
+            **kwargs,
+            "stopping_criteria": stopping_criteria,
+            "generation_config": generation_config,
+        }
         return self._beam_search_of_transformers(rule, input_ids, logits_processor, **arguments)
 
     def _beam_search_of_transformers(
-        self, rule: SearchRule, input_ids: torch.LongTensor, logits_processor: LogitsProcessorList, **arguments: Any
+        self,
+        rule: SearchRule,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        **arguments: Any,
     ) -> Any:
         """Run transformers' loop by `rule`. The loop passes the rule on as its `length_penalty`.
 
-        Finished sequences are padded with `<pad>`. Transformers reads id 0 as "none" and would pad with `</s>`.
+        Finished sequences are padded with `<pad>`. Transformers reads id 0 as "none" and would pad
+        with `</s>`.
         """
         prompt_length = input_ids.shape[1]
         config = arguments["generation_config"]
-        arguments["stopping_criteria"].append(SourceLengthCriteria(rule.limits.squeeze(1), prompt_length))
+        arguments["stopping_criteria"].append(
+            SourceLengthCriteria(rule.limits.squeeze(1), prompt_length)
+        )
         padding = self._padding(config)
         config._pad_token_tensor = torch.tensor(-1)
         config.length_penalty = rule
@@ -252,12 +315,16 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             output.beam_indices[scores == -torch.inf] = -1
         return output
 
-    def _limits(self, input_ids: torch.Tensor, config: Any, arguments: dict[str, Any]) -> torch.Tensor:
+    def _limits(
+        self, input_ids: torch.Tensor, config: Any, arguments: dict[str, Any]
+    ) -> torch.Tensor:
         """Return each sentence's maximum number of generated tokens (B,)."""
         mask = arguments.get("attention_mask")
         encoded = arguments["encoder_outputs"][0]
         over_source = config.max_new_tokens_over_source
-        limits = torch.full((len(encoded),), config.max_length - input_ids.shape[1], device=encoded.device)
+        limits = torch.full(
+            (len(encoded),), config.max_length - input_ids.shape[1], device=encoded.device
+        )
         if over_source is not None and mask is not None:  # `max_length` is for the longest source
             limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
         return limits[:: config.num_beams]
@@ -272,13 +339,17 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     ) -> tuple[torch.Tensor, ...]:
         """Score the hypotheses that end in this step by GNMT's penalty instead of their length.
 
-        Excluded hypotheses get -inf. Transformers adds -1e9 instead. With a negative alpha, real scores can be as low,
-        and fp32 rounds a score away when it adds -1e9.
+        Excluded hypotheses get -inf. Transformers adds -1e9 instead. With a negative alpha, real
+        scores can be as low, and fp32 rounds a score away when it adds -1e9.
         """
         log_probs = state["topk_log_probs"]
         is_finished = state["is_sent_finished"]
         is_full = torch.all(is_finished, dim=-1, keepdim=True) & (state["early_stopping"] is True)
-        ends = state["next_token_hits_stopping_criteria"] & state["top_num_beam_mask"] & (log_probs > NO_HYPOTHESIS)
+        ends = (
+            state["next_token_hits_stopping_criteria"]
+            & state["top_num_beam_mask"]
+            & (log_probs > NO_HYPOTHESIS)
+        )
         ends = ends & state["is_early_stop_heuristic_unsatisfied"] & ~is_full
         penalty = length_penalty.penalty(cur_len + 1 - decoder_prompt_len)
         state["topk_log_probs"] = torch.where(ends, log_probs / penalty, -torch.inf)
@@ -301,14 +372,23 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         length_penalty: SearchRule,
         **state: Any,
     ) -> torch.Tensor:
-        """Return a (B, 1) mask: True for sentences that can still improve; see `SearchRule.can_improve`."""
+        """Return a (B, 1) mask:
+
+        True for sentences that can still improve; see `SearchRule.can_improve`.
+        """
         return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
             running_beam_scores, beam_scores, cur_len - decoder_prompt_len
         )
 
 
 def _holds_trainers_defaults(generation_config: Any) -> bool:
-    """Return True if all defaults are filled in and `max_length` is its default, as `Seq2SeqTrainer.evaluate` does."""
+    """Return True if all defaults are filled in and `max_length` is its default, as
+    `Seq2SeqTrainer.evaluate` does.
+    """
     defaults = generation_config._get_default_generation_params()
-    missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
+    missing = [
+        name
+        for name in defaults
+        if getattr(generation_config, name) is None and defaults[name] is not None
+    ]
     return not missing and bool(generation_config.max_length == defaults["max_length"])

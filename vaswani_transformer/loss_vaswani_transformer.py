@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training loss of the original Transformer, from logits or fused with the output projection.
 
-Shapes: B batch, T target length, N real target tokens, C tokens of a chunk, D d_model, V vocabulary.
+Shapes: B batch, T target length, N real target tokens, C tokens of a chunk, D d_model, V
+vocabulary.
 """
 
 import re
@@ -19,9 +20,10 @@ from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_o
 
 IGNORE_INDEX = -100
 
-# Limits of a chunk of the fused loss: 256 MiB of fp32 logits, and 512 tokens on CPUs. Smaller chunks would fit a CPU's
-# cache, but each chunk reads the whole weight and its gradient, and that costs more. oneDNN allocates memory for every
-# product. Above 32 MiB the C library requests it from the system each time.
+# Limits of a chunk of the fused loss: 256 MiB of fp32 logits, and 512 tokens on CPUs. Smaller
+# chunks would fit a CPU's cache, but each chunk reads the whole weight and its gradient, and that
+# costs more. oneDNN allocates memory for every product. Above 32 MiB the C library requests it from
+# the system each time.
 _CHUNK_LOGITS = 2**26
 _CHUNK_TOKENS_ON_CPU = 512
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
@@ -48,12 +50,13 @@ def translation_loss(
         logits: (B, T, V) scores before the softmax.
         labels: (B, T) token ids; -100 is ignored.
         label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
-        num_items_in_batch: Divisor of the sum over tokens: the real target tokens of the whole effective batch, over
-            all processes and accumulation steps. None means the real tokens of `labels`.
+        num_items_in_batch: Divisor of the sum over tokens: the real target tokens of the whole
+            effective batch, over all processes and accumulation steps. None means the real tokens
+            of `labels`.
 
     Returns:
-        The loss in nats per token, and the unsmoothed loss with the same divisor. The unsmoothed loss has no gradient,
-        and is None without smoothing.
+        The loss in nats per token, and the unsmoothed loss with the same divisor. The unsmoothed
+        loss has no gradient, and is None without smoothing.
 
     Paper: section 5.4.
     """
@@ -63,9 +66,12 @@ def translation_loss(
         flat_logits = flat_logits.float()
     num_items_in_batch = _divisor(num_items_in_batch, flat_labels)
     if not label_smoothing_factor:
-        nll = nn.functional.cross_entropy(flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
+        nll = nn.functional.cross_entropy(
+            flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum"
+        )
         return nll / num_items_in_batch, None
-    # The same as `cross_entropy(label_smoothing=...)`, written out so that both losses share one log-softmax.
+    # The same as `cross_entropy(label_smoothing=...)`, written out so that both losses share one
+    # log-softmax.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
     uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
@@ -74,12 +80,18 @@ def translation_loss(
 
 
 def can_fuse(head: nn.Module) -> bool:
-    """Return True if `fused_translation_loss` gives the same result as calling this output projection.
+    """Return True if `fused_translation_loss` gives the same result as calling this output
+    projection.
 
-    It does for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and offloading change
-    the result of a call.
+    It does for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and
+    offloading change the result of a call.
     """
-    hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
+    hooks = (
+        head._forward_pre_hooks,
+        head._forward_hooks,
+        head._backward_pre_hooks,
+        head._backward_hooks,
+    )
     return (
         type(head) in (nn.Linear, Linear)
         and head.bias is None
@@ -98,7 +110,8 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The forward pass computes the gradients chunk by chunk, from a chunk's logits. On CPUs it skips padding.
+    The forward pass computes the gradients chunk by chunk, from a chunk's logits. On CPUs it skips
+    padding.
 
     Args:
         states: (B, T, D) output of the decoder.
@@ -111,7 +124,10 @@ def fused_translation_loss(
     """
     labels = labels.to(states.device)
     is_real = labels != IGNORE_INDEX
-    divisor, weight = _divisor(num_items_in_batch, labels), weight if torch.is_grad_enabled() else weight.detach()
+    divisor, weight = (
+        _divisor(num_items_in_batch, labels),
+        weight if torch.is_grad_enabled() else weight.detach(),
+    )
     if states.device.type == "cpu" and not torch.compiler.is_compiling():
         states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
     else:  # to learn N would sync: all B * T tokens are computed, and ignored ones do not count
@@ -122,29 +138,48 @@ def fused_translation_loss(
     return loss / divisor, nll / divisor if label_smoothing_factor else None
 
 
-def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
+def _divisor(
+    num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor
+) -> torch.Tensor | int:
     """Return the divisor of sums over tokens, on the device of the labels."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
-    return num_items_in_batch.to(labels.device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch
+    return (
+        num_items_in_batch.to(labels.device)
+        if torch.is_tensor(num_items_in_batch)
+        else num_items_in_batch
+    )
 
 
 class _FusedLoss(torch.autograd.Function):
     """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`.
 
-    Ignored tokens must have states of zero. Their gradient is not zero here; the caller's mask makes it zero.
+    Ignored tokens must have states of zero. Their gradient is not zero here; the caller's mask
+    makes it zero.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, label_smoothing_factor: float
+        ctx: Any,
+        states: torch.Tensor,
+        weight: torch.Tensor,
+        labels: torch.Tensor,
+        label_smoothing_factor: float,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         device = states.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        dtype = (
+            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        )
         with torch.autocast(device, enabled=False):
-            compute = _opaque_loss_and_gradients if torch.compiler.is_compiling() else _loss_and_gradients
+            compute = (
+                _opaque_loss_and_gradients if torch.compiler.is_compiling() else _loss_and_gradients
+            )
             loss, nll, states_grad, weight_grad = compute(
-                states.to(dtype), weight.to(dtype), labels, label_smoothing_factor, ctx.needs_input_grad[:2]
+                states.to(dtype),
+                weight.to(dtype),
+                labels,
+                label_smoothing_factor,
+                ctx.needs_input_grad[:2],
             )
         ctx.save_for_backward(states_grad, weight_grad)
         ctx.mark_non_differentiable(nll)
@@ -152,7 +187,9 @@ class _FusedLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, loss_grad: torch.Tensor, nll_grad: Any) -> tuple[torch.Tensor | None, ...]:
+    def backward(
+        ctx: Any, loss_grad: torch.Tensor, nll_grad: Any
+    ) -> tuple[torch.Tensor | None, ...]:
         grads = [None if grad is None else grad * loss_grad for grad in ctx.saved_tensors]
         return *grads, None, None
 
@@ -164,11 +201,12 @@ def _loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: tuple[bool, ...],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Return the sums of smoothed and plain loss, at least in fp32, and the gradients of the smoothed one.
+    """Return the sums of smoothed and plain loss, at least in fp32, and the gradients of the
+    smoothed one.
 
     d loss / d logits is softmax - target distribution. The target distribution has a uniform part,
-    label_smoothing_factor / V for all tokens and words. This part enters only as sums: of the weight's rows for
-    states, of the states for the weight.
+    label_smoothing_factor / V for all tokens and words. This part enters only as sums: of the
+    weight's rows for states, of the states for the weight.
     """
     num_tokens, vocab_size = states.shape[0], weight.shape[0]
     is_onednn = runs_on_onednn(states, weight)
@@ -176,14 +214,20 @@ def _loss_and_gradients(
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
-    mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
+    # its product with a state is the mean of the state's logits
+    mean_row = weight.mean(dim=0, dtype=precise)
     loss, nll = states.new_zeros(2, dtype=precise)
     # All chunks write their logits here; oneDNN allocates its own.
     buffer = states.new_empty(0 if is_onednn else chunk, vocab_size)
-    for start in range(0, max(1, num_tokens), chunk):  # once even without tokens, for gradients of zero
+    # once even without tokens, for gradients of zero
+    for start in range(0, max(1, num_tokens), chunk):
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].clamp(min=0).unsqueeze(1)  # (C, D), (C, 1)
-        logits = multiply(part, weight) if is_onednn else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
+        logits = (
+            multiply(part, weight)
+            if is_onednn
+            else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
+        )
         logits = logits.to(precise)  # (C, V)
         right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
@@ -199,11 +243,14 @@ def _loss_and_gradients(
             continue
         if states.dtype != precise:  # in fp32 it is cheaper to divide the narrower factors
             exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
-        # softmax - target distribution, times exp_sums; the uniform part of the target is subtracted below
+        # softmax - target distribution, times exp_sums; the uniform part of the target is
+        # subtracted below
         slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
         slope = slope.to(states.dtype)
         if states_grad is not None:
-            states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * label_smoothing_factor)
+            states_grad[rows] = (
+                linear(slope, weight.T).div_(exp_sums).sub_(mean_row * label_smoothing_factor)
+            )
         if weight_grad is not None:
             part = (part / exp_sums).to(states.dtype)
             if states.dtype == precise:
@@ -218,7 +265,9 @@ def _loss_and_gradients(
 
 
 # The operator is named after its module, because checkpoints bring copies of the module.
-@torch.library.custom_op("vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=())
+@torch.library.custom_op(
+    "vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=()
+)
 def _opaque_loss_and_gradients(
     states: torch.Tensor,
     weight: torch.Tensor,
@@ -226,21 +275,35 @@ def _opaque_loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `_loss_and_gradients` as one operator of a compiled graph, which would unroll its loop for each length.
+    """Run `_loss_and_gradients` as one operator of a compiled graph, which would unroll its loop
+    for each length.
 
     Gradients that are not needed are returned empty.
     """
-    loss, nll, *grads = _loss_and_gradients(states, weight, labels, label_smoothing_factor, tuple(needs_grad))
+    loss, nll, *grads = _loss_and_gradients(
+        states, weight, labels, label_smoothing_factor, tuple(needs_grad)
+    )
     states_grad, weight_grad = (states.new_empty(0) if grad is None else grad for grad in grads)
     return loss, nll, states_grad, weight_grad
 
 
 @_opaque_loss_and_gradients.register_fake
-def _(states: torch.Tensor, weight: torch.Tensor, labels: Any, label_smoothing_factor: float, needs_grad: Any) -> Any:
+def _(
+    states: torch.Tensor,
+    weight: torch.Tensor,
+    labels: Any,
+    label_smoothing_factor: float,
+    needs_grad: Any,
+) -> Any:
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else states.new_empty(0)
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else states.new_empty(0)
-    return states.new_empty((), dtype=precise), states.new_empty((), dtype=precise), states_grad, weight_grad
+    return (
+        states.new_empty((), dtype=precise),
+        states.new_empty((), dtype=precise),
+        states_grad,
+        weight_grad,
+    )
 
 
 def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:

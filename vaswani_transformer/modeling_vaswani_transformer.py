@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The original Transformer, in the order of section 3 of "Attention Is All You Need" (2017).
 
-Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v), F d_ff,
-V vocabulary. In boolean masks True means attend; additive masks use 0.0 for it.
+Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v),
+F d_ff, V vocabulary. In boolean masks True means attend; additive masks use 0.0 for it.
 """
 
 import copy
@@ -23,7 +23,11 @@ from transformers.modeling_outputs import (
     Seq2SeqModelOutput,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.utils.generic import TransformersKwargs, can_return_tuple, merge_with_config_defaults
+from transformers.utils.generic import (
+    TransformersKwargs,
+    can_return_tuple,
+    merge_with_config_defaults,
+)
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -39,14 +43,16 @@ from .loss_vaswani_transformer import (
 )
 
 if TYPE_CHECKING:
-    # Saving copies the files of relative imports into the checkpoint. These two files are imported for that alone.
+    # Saving copies the files of relative imports into the checkpoint. These two files are imported
+    # for that alone.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
 
 
-# ---------------------------------------------------------------------------------------------------- attention (3.2)
+# ---------------------------------------------------------------------------------- attention (3.2)
 
-# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24, `cache` since.
+# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24,
+# `cache` since.
 _CACHE = dataclasses.fields(BaseModelOutputWithPastAndCrossAttentions)[1].name
 
 # A config that makes the mask functions return dense masks.
@@ -60,11 +66,17 @@ def _is_flash(backend: str | None) -> bool:
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """Return the config for transformers' mask functions, which pick the mask type from its attention backend.
+    """Return the config for transformers' mask functions, which pick the mask type from its
+    attention backend.
 
-    Calls that return attention weights, and cross-attention under a flash backend, read dense masks instead.
+    Calls that return attention weights, and cross-attention under a flash backend, read dense masks
+    instead.
     """
-    return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
+    return (
+        _DENSE_MASKS
+        if output_attentions or (is_cross and _is_flash(config._attn_implementation))
+        else config
+    )
 
 
 def may_read(attention_mask: torch.Tensor | None) -> bool:
@@ -85,7 +97,8 @@ def scaled_dot_product_attention(
     """Return softmax(q k^T / sqrt(d_k)) v and the attention weights. This is the "eager" backend.
 
     Args:
-        module: The attention layer. Without a mask, queries attend to their past if it `is_causal`, else to all keys.
+        module: The attention layer. Without a mask, queries attend to their past if it `is_causal`,
+            else to all keys.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
@@ -101,7 +114,9 @@ def scaled_dot_product_attention(
     """
     scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
     if attention_mask is None and q.shape[2] > 1 and getattr(module, "is_causal", False):
-        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril(
+            k.shape[2] - q.shape[2]
+        )
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
@@ -112,15 +127,21 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K
+    W_i^K, V W_i^V).
 
-    `q_proj` holds W_i^Q of all heads side by side, `k_proj` W_i^K and `v_proj` W_i^V. `out_proj` is W^O.
+    `q_proj` holds W_i^Q of all heads side by side, `k_proj` W_i^K and `v_proj` W_i^V. `out_proj` is
+    W^O.
 
     Paper: section 3.2.2.
     """
 
     def __init__(
-        self, config: VaswaniTransformerConfig, layer_idx: int = 0, is_causal: bool = False, is_cross: bool = False
+        self,
+        config: VaswaniTransformerConfig,
+        layer_idx: int = 0,
+        is_causal: bool = False,
+        is_cross: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
@@ -132,7 +153,9 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.v_proj = Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
         self.out_proj = Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
-        together = [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
+        together = (
+            [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
+        )
         for projection in together:  # initialized as one matrix
             projection.init_fan_out = sum(each.out_features for each in together)
 
@@ -145,12 +168,14 @@ class MultiHeadAttention(nn.Module):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D), or to themselves if that is None.
+        """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D), or to themselves
+        if that is None.
 
         `past_key_values` is the name of `cache` in transformers before 5.24.
 
         Returns:
-            Output (B, L, D) and attention weights (B, H, L, S), or None if the backend does not return the weights.
+            Output (B, L, D) and attention weights (B, H, L, S), or None if the backend does not
+            return the weights.
         """
         cache = past_key_values if cache is None else cache
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
@@ -159,14 +184,20 @@ class MultiHeadAttention(nn.Module):
         if kwargs.get("output_attentions"):
             backend = "eager"
         elif _is_flash(backend) and key_value_states is not None and attention_mask is not None:
-            backend = "sdpa"  # transformers' flash wrapper would also drop target tokens by the source's padding mask
+            # transformers' flash wrapper would also drop target tokens by the source's padding mask
+            backend = "sdpa"
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
-        out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
+        out, weights = attend(
+            self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs
+        )
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
 
     def _keys_and_values(
-        self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, cache: EncoderDecoderCache | None
+        self,
+        hidden_states: torch.Tensor,
+        key_value_states: torch.Tensor | None,
+        cache: EncoderDecoderCache | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys (B, H, S, K) and values (B, H, S, d_v), through the cache if there is one."""
         is_cross = key_value_states is not None
@@ -186,17 +217,19 @@ class MultiHeadAttention(nn.Module):
 
     @staticmethod
     def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:
-        return states.view(*states.shape[:-1], -1, width).transpose(1, 2)  # (B, L, H * K) -> (B, H, L, K)
+        # (B, L, H * K) -> (B, H, L, K)
+        return states.view(*states.shape[:-1], -1, width).transpose(1, 2)
 
 
-# ---------------------------------------------------------------------------------------------------- positions (3.5)
+# ---------------------------------------------------------------------------------- positions (3.5)
 
 
 def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
-    """Return sinusoidal encodings: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same.
+    """Return sinusoidal encodings: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) =
+    cos of the same.
 
-    Angles are computed in float64, because fp32 would change encodings of position 1,000 by up to 6e-5. MPS has no
-    float64, so its angles are computed on the CPU.
+    Angles are computed in float64, because fp32 would change encodings of position 1,000 by up to
+    6e-5. MPS has no float64, so its angles are computed on the CPU.
 
     Args:
         position_ids: (L,) positions, from 0.
@@ -211,11 +244,13 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
     places = (position_ids.cpu() if device.type == "mps" else position_ids).double()
     pair = torch.arange(0, d_model, 2, device=places.device, dtype=torch.float64)
     angles = places.unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float().to(device)  # (L, D), interleaved
+    # (L, D), interleaved
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float().to(device)
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    """Fixed sinusoidal encodings. The first `num_positions` are in a table, later ones are computed in each call.
+    """Fixed sinusoidal encodings. The first `num_positions` are in a table, later ones are computed
+    in each call.
 
     Paper: section 3.5.
     """
@@ -225,14 +260,19 @@ class SinusoidalPositionalEncoding(nn.Module):
     def __init__(self, num_positions: int, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
+        self.register_buffer(
+            "table", sinusoids(torch.arange(num_positions), d_model), persistent=False
+        )
 
     def values(self, device: torch.device | str) -> torch.Tensor:
         """Compute the table's contents, (num_positions, D) in fp32."""
         return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """Recompute the table after a move: `to_empty` leaves it uninitialized, and a cast rounds it."""
+        """Recompute the table after a move:
+
+        `to_empty` leaves it uninitialized, and a cast rounds it.
+        """
         if self.table.is_meta:
             self.table = self.values("cpu")  # `fn` cannot move a meta tensor
         before = self.table
@@ -242,8 +282,11 @@ class SinusoidalPositionalEncoding(nn.Module):
         return self
 
     def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
-        """Return the encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
-        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:  # it may be on meta
+        """Return the encodings (L, D) in fp32 of `position_ids` (L,), all of them below
+        `num_positions`.
+        """
+        # it may be on meta
+        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:
             return self.table[position_ids]
         return sinusoids(position_ids, self.d_model)
 
@@ -257,20 +300,26 @@ class LearnedPositionalEncoding(nn.Embedding):
     def forward(  # type: ignore[override]  # the signature of the sinusoids
         self, position_ids: torch.Tensor, num_positions: int
     ) -> torch.Tensor:
-        """Return the encodings (L, D) of `position_ids` (L,). Raise ValueError if `num_positions` is too large."""
+        """Return the encodings (L, D) of `position_ids` (L,).
+
+        Raise ValueError if `num_positions` is too large.
+        """
         if num_positions > self.num_embeddings:
             raise ValueError(
-                f"Sequence length must be at most `max_position_embeddings` = {self.num_embeddings} with learned "
-                f'positions, got {num_positions}. Shorten the input or use position_encoding="sinusoidal".'
+                "Sequence length must be at most `max_position_embeddings` = "
+                f"{self.num_embeddings} with learned "
+                f"positions, got {num_positions}. Shorten the input or use "
+                'position_encoding="sinusoidal".'
             )
         return super().forward(position_ids)
 
 
-# ---------------------------------------------------------------------- feed-forward and layers (3.1, 3.3, 5.4)
+# ---------------------------------------------------------- feed-forward and layers (3.1, 3.3, 5.4)
 
 
 class PostNormLayer(GradientCheckpointingLayer):
-    """Base of encoder and decoder layers: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
+    """Base of encoder and decoder layers: the feed-forward sub-layer, and LayerNorm(x +
+    Dropout(Sublayer(x))).
 
     Paper: sections 3.1, 3.3 and 5.4.
     """
@@ -284,12 +333,18 @@ class PostNormLayer(GradientCheckpointingLayer):
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return FFN(x) = max(0, x W1 + b1) W2 + b2 of x (B, L, D), position by position (equation 2)."""
+        """Return FFN(x) = max(0, x W1 + b1) W2 + b2 of x (B, L, D), position by position (equation
+        2).
+        """
         output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(x))))
         return output
 
-    def add_and_norm(self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """Return LayerNorm(x + Dropout(Sublayer(x))), given x and `sublayer` = Sublayer(x), all (B, L, D)."""
+    def add_and_norm(
+        self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm
+    ) -> torch.Tensor:
+        """Return LayerNorm(x + Dropout(Sublayer(x))), given x and `sublayer` = Sublayer(x), all (B,
+        L, D).
+        """
         output: torch.Tensor = norm(self.dropout(sublayer, residual=x))
         return output
 
@@ -311,7 +366,9 @@ class EncoderLayer(PostNormLayer):
         """Apply the layer to (B, S, D); the result has the same shape."""
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
-        return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
+        return self.add_and_norm(
+            hidden_states, self.feed_forward(hidden_states), self.final_layer_norm
+        )
 
 
 class DecoderLayer(PostNormLayer):
@@ -332,7 +389,8 @@ class DecoderLayer(PostNormLayer):
     def forward(
         self,
         hidden_states: torch.Tensor,
-        encoder_hidden_states: torch.Tensor,  # positional: reentrant checkpointing gives keywords no gradients
+        # positional: reentrant checkpointing gives keywords no gradients
+        encoder_hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
         **kwargs: Any,
@@ -341,25 +399,31 @@ class DecoderLayer(PostNormLayer):
 
         The cache is one of `kwargs`.
         """
-        # view_as adds an autograd node. It sums the gradients of this layer before those of others are added, so that
-        # the order of the sums, and their rounding, is the same under DDP and FSDP2.
+        # view_as adds an autograd node. It sums the gradients of this layer before those of others
+        # are added, so that the order of the sums, and their rounding, is the same under DDP and
+        # FSDP2.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
-        attended, _ = self.encoder_attn(hidden_states, encoder_hidden_states, encoder_attention_mask, **kwargs)
+        attended, _ = self.encoder_attn(
+            hidden_states, encoder_hidden_states, encoder_attention_mask, **kwargs
+        )
         hidden_states = self.add_and_norm(hidden_states, attended, self.encoder_attn_layer_norm)
-        return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
+        return self.add_and_norm(
+            hidden_states, self.feed_forward(hidden_states), self.final_layer_norm
+        )
 
 
-# ------------------------------------------------------------------------------------ loading and initialization
+# ----------------------------------------------------------------------- loading and initialization
 
 
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """Base of all models of this file: loading, checks and initialization.
 
-    Deviation: the paper does not give its initialization. As in the authors' code of 2017, embeddings are
-    normal(0, d_model^-0.5), biases are zero and projections are Glorot uniform. Projections of the same states count
-    as one matrix: W^Q, W^K and W^V of self-attention, W^K and W^V of the attention over the encoder's output.
+    Deviation: the paper does not give its initialization. As in the authors' code of 2017,
+    embeddings are normal(0, d_model^-0.5), biases are zero and projections are Glorot uniform.
+    Projections of the same states count as one matrix: W^Q, W^K and W^V of self-attention, W^K and
+    W^V of the attention over the encoder's output.
     """
 
     config: VaswaniTransformerConfig
@@ -372,7 +436,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """Load a model as transformers does, but only from safetensors unless `use_safetensors` is passed.
+        """Load a model as transformers does, but only from safetensors unless `use_safetensors` is
+        passed.
 
         Names of missing and unexpected tensors are kept for `check_loaded_weights`.
 
@@ -382,25 +447,39 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         kwargs.setdefault("use_safetensors", True)
         if kwargs.get("quantization_config") == {"quant_method": "vaswani_int8"}:  # int8 of 0.2.0
             raise ValueError(
-                "int8 is an option of `load_for_inference` since 0.3.0: load_for_inference(..., int8=True)."
+                "int8 is an option of `load_for_inference` since 0.3.0: load_for_inference(..., "
+                "int8=True)."
             )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
-        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}  # tied ones once
+        # tied ones once
+        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         missing, unexpected = own.intersection(info["missing_keys"]), info["unexpected_keys"]
-        model._loading_info = {"missing_keys": sorted(missing), "unexpected_keys": sorted(unexpected)}
-        if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
+        model._loading_info = {
+            "missing_keys": sorted(missing),
+            "unexpected_keys": sorted(unexpected),
+        }
+        # no generation_config.json
+        if model.can_generate() and model.generation_config._from_model_config:
             model._set_default_generation()
             model.set_default_search()
         return (model, info) if output_loading_info else model
 
     def check_loaded_weights(self) -> None:
-        """Raise ValueError if the checkpoint lacked tensors or held unknown ones. Loading itself only warns."""
+        """Raise ValueError if the checkpoint lacked tensors or held unknown ones.
+
+        Loading itself only warns.
+        """
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
-        got = "; ".join(f"{key.removesuffix('_keys')} {', '.join(names)}" for key, names in info.items() if names)
+        got = "; ".join(
+            f"{key.removesuffix('_keys')} {', '.join(names)}"
+            for key, names in info.items()
+            if names
+        )
         if got:
             raise ValueError(
-                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {got[:999]}. Its "
-                "translations may be wrong: save it again, or load it with its own class."
+                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got "
+                f"{got[:999]}. Its translations may be wrong: save it again, or load it with its "
+                "own class."
             )
 
     def check_tokenizer(self, tokenizer: Any) -> None:
@@ -408,19 +487,24 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         num_entries = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=0))
         if num_entries > self.config.vocab_size:
             raise ValueError(
-                f"`tokenizer` must have at most the {self.config.vocab_size} entries of the model's vocabulary, got "
-                f"{num_entries}. Use the tokenizer that was saved with this model, or call "
-                "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
+                f"`tokenizer` must have at most the {self.config.vocab_size} entries of the "
+                f"model's vocabulary, got {num_entries}. Use the tokenizer that was saved with "
+                "this model, or call model.resize_token_embeddings(len(tokenizer)) and train the "
+                "new entries."
             )
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """Resize the embeddings as transformers does, and the decoder's own embedding of an untied model."""
+        """Resize the embeddings as transformers does, and the decoder's own embedding of an untied
+        model.
+        """
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
-            new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+            new = self._get_resized_embeddings(
+                old, new_num_tokens, pad_to_multiple_of, mean_resizing
+            )
             decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
         return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
 
@@ -442,7 +526,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             init.copy_(module.table, module.values(module.table.device))
 
 
-# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
+# --------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
 
 
 class _Stack(VaswaniTransformerPreTrainedModel):
@@ -452,42 +536,62 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
         encoding = (
-            SinusoidalPositionalEncoding if config.position_encoding == "sinusoidal" else LearnedPositionalEncoding
+            SinusoidalPositionalEncoding
+            if config.position_encoding == "sinusoidal"
+            else LearnedPositionalEncoding
         )
         self.embed_positions = encoding(config.max_position_embeddings, config.d_model)
         self.dropout = Dropout(config.dropout)
         self.embed_scale = math.sqrt(config.d_model)
         self.gradient_checkpointing = False
 
-    def _token_embeddings(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-        """Return unscaled embeddings (B, L, D). Raise ValueError unless exactly one of the two inputs is given."""
+    def _token_embeddings(
+        self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Return unscaled embeddings (B, L, D).
+
+        Raise ValueError unless exactly one of the two inputs is given.
+        """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
-                f"{type(self).__name__} needs either ids or embeddings. For the decoder's ids pass `labels`, or, if a "
-                "trainer smooths labels, collate with DataCollatorForSeq2Seq(tokenizer, model=model)."
+                f"{type(self).__name__} needs either ids or embeddings. For the decoder's ids pass "
+                "`labels`, or, if a trainer smooths labels, collate with "
+                "DataCollatorForSeq2Seq(tokenizer, model=model)."
             )
-        embedded: torch.Tensor = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        embedded: torch.Tensor = (
+            self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        )
         return embedded
 
     def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
-        """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D). Positions count on from the cache."""
+        """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D).
+
+        Positions count on from the cache.
+        """
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
-        # A static cache keeps its length on the device. Its size is an upper bound that needs no sync.
+        # A static cache keeps its length on the device. Its size is an upper bound that needs no
+        # sync.
         num_positions = cache.layers[0].max_cache_len if torch.is_tensor(start) else start + length
         positions = self.embed_positions(position_ids, num_positions)
-        states: torch.Tensor = self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
+        states: torch.Tensor = self.dropout(
+            inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
+        )
         return states
 
 
-# Before 5.23 transformers uses the decoder's depth for negative indices of the encoder's hidden states, too.
+# Before 5.23 transformers uses the decoder's depth for negative indices of the encoder's hidden
+# states, too.
 _KNOWS_DEPTH = "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
-_ENCODER_DEPTH: dict[str, Any] = {"num_hidden_layers_key": "num_encoder_layers"} if _KNOWS_DEPTH else {}
+_ENCODER_DEPTH: dict[str, Any] = (
+    {"num_hidden_layers_key": "num_encoder_layers"} if _KNOWS_DEPTH else {}
+)
 
 
 class VaswaniTransformerEncoder(_Stack):
-    """Encoder: embeddings with positions, then a stack of encoder layers. No LayerNorm follows the stack.
+    """Encoder: embeddings with positions, then a stack of encoder layers. No LayerNorm follows the
+    stack.
 
     Paper: section 3.1, Figure 1 left.
     """
@@ -499,7 +603,9 @@ class VaswaniTransformerEncoder(_Stack):
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
-        self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_encoder_layers)])
+        self.layers = nn.ModuleList(
+            [EncoderLayer(config, index) for index in range(config.num_encoder_layers)]
+        )
         self.post_init()
 
     @merge_with_config_defaults  # type: ignore[untyped-decorator]  # of transformers
@@ -529,7 +635,8 @@ class VaswaniTransformerEncoder(_Stack):
 
 
 class VaswaniTransformerDecoder(_Stack):
-    """Decoder: embeddings with positions, then a stack of decoder layers. No LayerNorm follows the stack.
+    """Decoder: embeddings with positions, then a stack of decoder layers. No LayerNorm follows the
+    stack.
 
     Paper: section 3.1, Figure 1 right.
     """
@@ -542,7 +649,9 @@ class VaswaniTransformerDecoder(_Stack):
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
-        self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.num_decoder_layers)])
+        self.layers = nn.ModuleList(
+            [DecoderLayer(config, index) for index in range(config.num_decoder_layers)]
+        )
         self.post_init()
 
     @merge_with_config_defaults  # type: ignore[untyped-decorator]  # of transformers
@@ -559,13 +668,15 @@ class VaswaniTransformerDecoder(_Stack):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Decode target tokens against the encoder's output, and return `last_hidden_state` (B, T, D) and the cache.
+        """Decode target tokens against the encoder's output, and return `last_hidden_state` (B, T,
+        D) and the cache.
 
         The other arguments are those of `VaswaniTransformerModel`.
 
         Args:
             input_ids: (B, T) target tokens.
-            attention_mask: (B, cached + T), 1 for "attend", 0 for padding; it covers the tokens in the cache, too.
+            attention_mask: (B, cached + T), 1 for "attend", 0 for padding; it covers the tokens in
+                the cache, too.
             encoder_hidden_states: (B, S, D) output of the encoder.
             encoder_attention_mask: (B, S) mask of the source.
             inputs_embeds: (B, T, D) embeddings before scaling, instead of `input_ids`.
@@ -574,7 +685,9 @@ class VaswaniTransformerDecoder(_Stack):
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         cache = past_key_values if cache is None else cache
         if use_cache and cache is None:
-            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+            cache = EncoderDecoderCache(
+                DynamicCache(config=self.config), DynamicCache(config=self.config)
+            )
         own_cache: Any = None if cache is None else cache.self_attention_cache
         output_attentions = kwargs.get("output_attentions")
         causal_mask = create_causal_mask(
@@ -604,14 +717,14 @@ class VaswaniTransformerDecoder(_Stack):
         return BaseModelOutputWithPastAndCrossAttentions(hidden_states, cache)
 
 
-# ---------------------------------------------------------------------------------------- model and head (3.4)
+# ----------------------------------------------------------------------------- model and head (3.4)
 
 
 class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
     """Encoder and decoder over one shared embedding, without the output projection.
 
-    With `tie_word_embeddings=False` there is no `shared`: encoder, decoder and output projection each have their own
-    matrix, and `get_input_embeddings` returns the encoder's.
+    With `tie_word_embeddings=False` there is no `shared`: encoder, decoder and output projection
+    each have their own matrix, and `get_input_embeddings` returns the encoder's.
 
     Paper: section 3, Figure 1.
     """
@@ -630,11 +743,16 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the encoder's embedding. Its weight is the shared one if the embeddings are tied."""
+        """Return the encoder's embedding.
+
+        Its weight is the shared one if the embeddings are tied.
+        """
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: Any) -> None:
-        """Replace the shared embedding of encoder and decoder, or only the encoder's if they are not tied."""
+        """Replace the shared embedding of encoder and decoder, or only the encoder's if they are
+        not tied.
+        """
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
             self.shared = self.decoder.embed_tokens = value
@@ -660,21 +778,28 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             input_ids: (B, S) source tokens.
             attention_mask: (B, S), 1 for "attend", 0 for padding; None means no padding.
             decoder_input_ids: (B, T) target tokens shifted right, starting with `<s>`.
-            decoder_attention_mask: (B, cached + T), 1 for "attend", 0 for padding, in addition to the causal mask.
-            encoder_outputs: The encoder's output for this source from an earlier call. The encoder does not run then.
+            decoder_attention_mask: (B, cached + T), 1 for "attend", 0 for padding, in addition to
+                the causal mask.
+            encoder_outputs: The encoder's output for this source from an earlier call. The encoder
+                does not run then.
             past_key_values: The name of `cache` in transformers before 5.24.
             inputs_embeds: (B, S, D) embeddings before scaling, instead of `input_ids`.
-            decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of `decoder_input_ids`.
+            decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of
+                `decoder_input_ids`.
             use_cache: Whether to return a cache; None means as in the config.
             cache: Cache of earlier decoding steps; it is extended in place.
             **kwargs: Options of transformers, for example `output_attentions`.
 
         Returns:
-            `last_hidden_state` (B, T, D), the cache, `encoder_last_hidden_state` (B, S, D), and what `kwargs` ask for.
+            `last_hidden_state` (B, T, D), the cache, `encoder_last_hidden_state` (B, S, D), and
+            what `kwargs` ask for.
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                inputs_embeds=inputs_embeds,
+                **kwargs,
             )
         is_tuple = isinstance(encoder_outputs, tuple)
         encoded: Any = BaseModelOutput(*encoder_outputs) if is_tuple else encoder_outputs
@@ -710,12 +835,15 @@ class _LossKwargs(TransformersKwargs, total=False):
     label_smoothing_factor: float
 
 
-class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
-    """The original Transformer with its output projection, tied to the embedding: the translation model.
+class VaswaniTransformerForConditionalGeneration(
+    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin
+):
+    """The original Transformer with its output projection, tied to the embedding: the translation
+    model.
 
-    By default `generate` of a loaded model decodes as in section 6.1: beam size 4, length penalty 0.6, at most 50
-    tokens more than the source. A model built from a configuration decodes greedily until `set_default_search` is
-    called. `VaswaniTransformerTrainer` calls it.
+    By default `generate` of a loaded model decodes as in section 6.1: beam size 4, length penalty
+    0.6, at most 50 tokens more than the source. A model built from a configuration decodes greedily
+    until `set_default_search` is called. `VaswaniTransformerTrainer` calls it.
 
     Example:
         >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")
@@ -737,21 +865,29 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self._set_default_generation()
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode as torch does. Drop the search's copies of weights: they miss some writes through `.data`."""
+        """Set the mode as torch does.
+
+        Drop the search's copies of weights: they miss some writes through `.data`.
+        """
         DecoderProjections.drop(self)
         trained: Self = super().train(mode)
         return trained
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or cast as torch does. Drop the search's copies of weights, which hold memory of the old device."""
+        """Move or cast as torch does.
+
+        Drop the search's copies of weights, which hold memory of the old device.
+        """
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as transformers does. If no search was chosen, generation_config.json gets section 6.1's.
+        """Save as transformers does. If no search was chosen, generation_config.json gets section
+        6.1's.
 
-        A tied model becomes an untied one if its embeddings differ, for example after peft has merged trained copies.
+        A tied model becomes an untied one if its embeddings differ, for example after peft has
+        merged trained copies.
 
         Raises:
             ValueError: The model is in int8, which is packed for this CPU.
@@ -770,7 +906,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
-            self.generation_config.length_penalty = None  # transformers refuses to save it with one beam
+            # transformers refuses to save it with one beam
+            self.generation_config.length_penalty = None
         try:
             super().save_pretrained(*args, **kwargs)
         finally:
@@ -801,20 +938,25 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         Args:
             decoder_input_ids: (B, T) target shifted right; None means made from `labels`.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
-            use_cache: Whether to return a cache; None means no with `labels`, else as in the config.
-            num_items_in_batch: Divisor of the summed loss; None means the real target tokens of this call.
-            return_logits: False fuses loss and output projection and returns no logits, which saves most of the memory
-                of training. It has no effect without `labels`, or if a hook or adapter changes the projection.
-            logits_to_keep: Number of positions at the end that get logits, or their indices. 0 means all, and `labels`
-                always mean all.
-            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and those of `VaswaniTransformerModel`.
+            use_cache: Whether to return a cache; None means no with `labels`, else as in the
+                config.
+            num_items_in_batch: Divisor of the summed loss; None means the real target tokens of
+                this call.
+            return_logits: False fuses loss and output projection and returns no logits, which saves
+                most of the memory of training. It has no effect without `labels`, or if a hook or
+                adapter changes the projection.
+            logits_to_keep: Number of positions at the end that get logits, or their indices. 0
+                means all, and `labels` always mean all.
+            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and those of
+                `VaswaniTransformerModel`.
 
         Returns:
-            `logits` (B, T, V), `loss` in nats per token, `nll` (the loss before label smoothing, None without it), and
-            the usual fields of transformers.
+            `logits` (B, T, V), `loss` in nats per token, `nll` (the loss before label smoothing,
+            None without it), and the usual fields of transformers.
 
         Raises:
-            TypeError: The factor is passed as `smoothing` or `label_smoothing`, which would have no effect.
+            TypeError: The factor is passed as `smoothing` or `label_smoothing`, which would have no
+                effect.
 
         Paper: sections 3.4 and 5.4.
         """
@@ -840,23 +982,34 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         )
         states, logits, loss, nll = outputs.last_hidden_state, None, None, None
         if labels is None:
-            kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+            kept = (
+                slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+            )
             logits = self.lm_head(states[:, kept])  # (B, T, D) -> (B, T, V)
         else:
             if return_logits or not can_fuse(self.lm_head):
                 logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
-                loss, nll = translation_loss(logits, labels, label_smoothing_factor, num_items_in_batch)
+                loss, nll = translation_loss(
+                    logits, labels, label_smoothing_factor, num_items_in_batch
+                )
             else:
                 weight = self.lm_head.weight
-                loss, nll = fused_translation_loss(states, weight, labels, label_smoothing_factor, num_items_in_batch)
+                loss, nll = fused_translation_loss(
+                    states, weight, labels, label_smoothing_factor, num_items_in_batch
+                )
         others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return labels (B, T) shifted right, after `<s>`, with padding for -100. Collators call this method."""
+        """Return labels (B, T) shifted right, after `<s>`, with padding for -100.
+
+        Collators call this method.
+        """
         start: Any = self.config.decoder_start_token_id
         shifted = labels.new_full(labels.shape, start)
-        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0)
+        shifted[:, 1:] = labels[:, :-1].masked_fill(
+            labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0
+        )
         return shifted
 
 

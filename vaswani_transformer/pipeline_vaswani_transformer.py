@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`pipeline("translation")`, and the steps it shares with other engines: read, split, batch, restore the order."""
+"""`pipeline("translation")`, and the steps it shares with other engines: read, split, batch,
+restore the order.
+"""
 
 import html
 import itertools
@@ -23,7 +25,8 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of the length, and no sentence is that long
+# of UTF-8: time grows with the square of the length, and no sentence is that long
+MAX_TEXT_BYTES = 2**16
 
 _POOL = 4096  # texts that are read, split and sorted together
 _TOKENS_PER_BATCH = 4096  # padded source tokens
@@ -48,19 +51,19 @@ _BETWEEN = re.compile(
     f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
     f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
-# Trimmed from the start of a piece after a separator, and from the reversed end of a piece before a separator.
+# Trimmed from the start of a piece after a separator, and from the reversed end of a piece before a
+# separator.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
-    "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs etc cf approx est "
-    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär "
-    "Hr Hrn Frl Nr Str Tel Abb Abs Art Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest "
-    "Mme Mlle MM env janv févr avr juill déc Sra Srta Dra núm pág aprox "
-    "Sig Dott dhr mevr bijv např np tzw godz ul "
-    "г гг тыс млн млрд руб ул им"
+    "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs "
+    "etc cf approx est Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr "
+    "Str Tel Abb Abs Art Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle "
+    "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
+    "godz ul г гг тыс млн млрд руб ул им"
 )
 _NO_END = re.compile(
-    rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"
+    rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"  # noqa: E501
 )
 
 # Separators of sentences: emojis, control characters and broken characters.
@@ -68,10 +71,14 @@ _SIGNS = re.compile(
     "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
 )
 
-# Scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese, Korean and their punctuation.
-_UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3000-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+# Scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese, Korean and
+# their punctuation.
+_UNSPACED = re.compile(
+    "[\u0e00-\u109f\u1780-\u17ff\u3000-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
 
-# Parts that must not be translated. Addresses may hold letters of scripts with spaces, but no Chinese characters.
+# Parts that must not be translated. Addresses may hold letters of scripts with spaces, but no
+# Chinese characters.
 _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
@@ -85,7 +92,7 @@ _KEPT = re.compile(
     | </[A-Za-z][\w.:-]*\s*>  # a tag that ends
     | <[A-Za-z][\w.:-]*(?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/?>  # a tag that begins
     | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});  # an entity
-    """,
+    """,  # noqa: E501
     re.ASCII | re.VERBOSE,
 )
 
@@ -93,16 +100,17 @@ _KEPT = re.compile(
 def split_text(text: str) -> list[str]:
     """Split a text into sentences.
 
-    Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or ellipsis ends a
-    sentence if white space follows, and then a digit or a letter that is not lowercase. A full stop after a number of
-    one or two digits, a single letter or a common abbreviation ends none. A full-width full stop, exclamation mark or
-    question mark always ends a sentence.
+    Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
+    ellipsis ends a sentence if white space follows, and then a digit or a letter that is not
+    lowercase. A full stop after a number of one or two digits, a single letter or a common
+    abbreviation ends none. A full-width full stop, exclamation mark or question mark always ends a
+    sentence.
 
     "2." at the beginning of a line is a list mark if another line begins with "1." or "3."
 
     Returns:
-        An odd number of parts: sentences at odd indices, the text between them at even indices. Joined, they are the
-        text.
+        An odd number of parts: sentences at odd indices, the text between them at even indices.
+        Joined, they are the text.
     """
     lines = text.splitlines(keepends=True)
     numbers = {int(found[1]) for found in map(_NUMBER.match, lines) if found}
@@ -122,7 +130,8 @@ def split_text(text: str) -> list[str]:
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
     """Append each piece that contains a letter to the parts, as a sentence.
 
-    White space is left out of the sentence, as are commas, brackets and quotation marks next to a separator.
+    White space is left out of the sentence, as are commas, brackets and quotation marks next to a
+    separator.
     """
     for index, piece in enumerate(pieces):
         start = len(piece) - len(piece.lstrip())
@@ -141,7 +150,9 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 
 
 def whole_text(text: str) -> list[str]:
-    """Return leading white space, the text and trailing white space; three empty strings for a blank text."""
+    """Return leading white space, the text and trailing white space; three empty strings for a
+    blank text.
+    """
     stripped = text.strip()
     start = len(text) - len(text.lstrip())
     return [text[:start], stripped, text[start + len(stripped) :]] if stripped else ["", "", ""]
@@ -150,8 +161,8 @@ def whole_text(text: str) -> list[str]:
 def put_together(parts: list[str], translations: Iterable[str]) -> str:
     """Join the parts of `split_text`, each sentence replaced by its translation.
 
-    Where a script without spaces was translated into a script with spaces, a space separates the translation from
-    the text before and after it.
+    Where a script without spaces was translated into a script with spaces, a space separates the
+    translation from the text before and after it.
     """
     text = parts[0]
     for index, translation in enumerate(translations):
@@ -160,19 +171,27 @@ def put_together(parts: list[str], translations: Iterable[str]) -> str:
             text += " "
         text += translation
         next_character = "".join([after, *following])[:1]
-        if next_character and not next_character.isspace() and _needs_space(source[-1:], translation[-1:]):
+        if (
+            next_character
+            and not next_character.isspace()
+            and _needs_space(source[-1:], translation[-1:])
+        ):
             text += " "
         text += after
     return text
 
 
 def _needs_space(source: str, translated: str) -> bool:
-    """Return True if only the source character, not the translated one, is of a script without spaces."""
+    """Return True if only the source character, not the translated one, is of a script without
+    spaces.
+    """
     return bool(_UNSPACED.match(source) and translated and not _UNSPACED.match(translated))
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
-    """Split a sentence at the parts that must not be translated; return the pieces and these parts, without tokens."""
+    """Split a sentence at the parts that must not be translated; return the pieces and these parts,
+    without tokens.
+    """
     pieces, kept, end = [], [], 0
     for found in _KEPT.finditer(sentence):
         is_unknown_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
@@ -199,7 +218,9 @@ def _sentences(line: str) -> list[str]:
     for found in _BETWEEN.finditer(line):
         # `islower` would be True for all Georgian letters, which also begin sentences.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
-        if not is_lowercase and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
+        if not is_lowercase and not _NO_END.search(
+            line[max(0, found.start() - 12) : found.start()]
+        ):
             ends.append(found.end())
     ends.append(len(line))
     return [line[start:end] for start, end in itertools.pairwise(ends)]
@@ -214,7 +235,8 @@ class Hypothesis:
 
     Args:
         text: The translation.
-        score: `log_prob` divided by GNMT's length penalty (beam search ranks by it); None if it was not computed.
+        score: `log_prob` divided by GNMT's length penalty (beam search ranks by it); None if it was
+            not computed.
         log_prob: Log-probability given the source, `</s>` included; None if it was not computed.
         length: Number of tokens, `</s>` included; 0 if they were not counted.
         words: Each `word` with its `score`, the mean log-probability of its tokens.
@@ -240,7 +262,8 @@ class Sentence:
         source: Input of the model; empty if there is nothing to translate.
         is_shouted: Whether the sentence is in capitals, so that `source` is in lowercase.
         kept: Parts that must not be translated, such as URLs.
-        parts: The sentence, split at the kept parts: pieces at odd indices, the text between them at even indices.
+        parts: The sentence, split at the kept parts: pieces at odd indices, the text between them
+            at even indices.
         found: Translations, best first.
     """
 
@@ -252,20 +275,29 @@ class Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
     def has_kept(self, translation: str) -> bool:
-        """Return True if the translation contains each kept part at least as often as the sentence."""
-        return all(_num_copies(part, translation) >= number for part, number in Counter(self.kept).items())
+        """Return True if the translation has each kept part at least as often as the sentence."""
+        return all(
+            _num_copies(part, translation) >= number for part, number in Counter(self.kept).items()
+        )
 
 
 @dataclass
 class Document:
-    """A text: its parts, as `split_text` returns them, and a `Sentence` for each part with an odd index."""
+    """A text: its parts, as `split_text` returns them, and a `Sentence` for each part with an odd
+    index.
+    """
 
     parts: list[str]
     sentences: list[Sentence]
 
     def translation(self, rank: int) -> str:
-        """Return the text with the translations of this rank, 0 for the best; empty if it is only white space."""
-        found = [sentence.found[rank].text if rank < len(sentence.found) else "" for sentence in self.sentences]
+        """Return the text with the translations of this rank, 0 for the best; empty if it is only
+        white space.
+        """
+        found = [
+            sentence.found[rank].text if rank < len(sentence.found) else ""
+            for sentence in self.sentences
+        ]
         text = put_together(self.parts, found)
         return "" if text.isspace() else text
 
@@ -273,21 +305,27 @@ class Document:
 class TextReader:
     """Splits texts into sentences and prepares them for the model.
 
-    A sentence that has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not
-    translated. Sentences in capitals are translated in lowercase. A text that begins with an added token of the
-    tokenizer reaches the model unchanged, as one sentence.
+    A sentence that has no letter outside of URLs, e-mail addresses, placeholders, tags and entities
+    is not translated. Sentences in capitals are translated in lowercase. A text that begins with an
+    added token of the tokenizer reaches the model unchanged, as one sentence.
 
     Args:
         tokenizer: Tokenizer of the model. Its added tokens always reach the model.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
-        splits: Whether texts are split. If not, each text is one unchanged sentence, except white space around it.
+        splits: Whether texts are split. If not, each text is one unchanged sentence, except white
+            space around it.
     """
 
-    def __init__(self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool) -> None:
+    def __init__(
+        self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool
+    ) -> None:
         self._splits = splits
-        languages = {re.split("[-_]", code)[0] for code in (source_language, target_language) if code}
-        self._can_change_case = not {"tr", "az", "ka"} & languages  # Python changes their case wrongly
+        languages = {
+            re.split("[-_]", code)[0] for code in (source_language, target_language) if code
+        }
+        # Python changes their case wrongly
+        self._can_change_case = not {"tr", "az", "ka"} & languages
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
@@ -301,7 +339,8 @@ class TextReader:
         """
         if not isinstance(text, str):
             raise TypeError(
-                f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list of them."
+                f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list "
+                "of them."
             )
         if not self._splits or self._begins_with_token(text.lstrip()):
             parts = whole_text(text)
@@ -342,8 +381,10 @@ class Batching:
     """Sizes of batches and pools; they change speed and memory, not the translations.
 
     Args:
-        max_tokens: Padded source tokens per batch (number of sentences x longest sentence); None for no bound.
-        max_sentences: Sentences per batch; None for no bound. With 1, sentences are not sorted by length.
+        max_tokens: Padded source tokens per batch (number of sentences x longest sentence); None
+            for no bound.
+        max_sentences: Sentences per batch; None for no bound. With 1, sentences are not sorted by
+            length.
         pool_size: Number of texts that are read, split and sorted together.
     """
 
@@ -360,8 +401,9 @@ def translate_texts(
     Args:
         texts: They are read one pool at a time, so the stream may be endless.
         reader: Splits the texts into sentences.
-        engine: Has `encode(texts)`, which returns the token ids of each text; `compute(batches)`, which yields a list
-            for each batch of token ids, with a list of hypotheses for each row; and `num_best`, their number per row.
+        engine: Has `encode(texts)`, which returns the token ids of each text; `compute(batches)`,
+            which yields a list for each batch of token ids, with a list of hypotheses for each row;
+            and `num_best`, their number per row.
         batching: Sizes of batches and pools.
         bar: Progress bar that counts sentences.
     """
@@ -372,22 +414,30 @@ def translate_texts(
             return
         sentences = [sentence for document in documents for sentence in document.sentences]
         _translate(sentences, engine, batching, bar)
-        incomplete = [each for each in sentences if not all(each.has_kept(one.text) for one in each.found)]
+        incomplete = [
+            each for each in sentences if not all(each.has_kept(one.text) for one in each.found)
+        ]
         _translate_in_pieces(incomplete, engine, batching)
         yield from documents
 
 
 def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
-    """Replace the translations that lack a kept part by translations of the pieces around the kept parts."""
+    """Replace the translations that lack a kept part by translations of the pieces around the kept
+    parts.
+    """
     pieces_of_each = []
     for sentence in sentences:
         texts = sentence.parts[1::2]
         is_shouted = sentence.is_shouted
-        pieces_of_each.append([Sentence(text, _to_source(text, is_shouted), is_shouted) for text in texts])
+        pieces_of_each.append(
+            [Sentence(text, _to_source(text, is_shouted), is_shouted) for text in texts]
+        )
     _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
     for sentence, pieces in zip(sentences, pieces_of_each, strict=True):
         text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
-        sentence.found = [each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found]
+        sentence.found = [
+            each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found
+        ]
 
 
 def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None) -> None:
@@ -406,12 +456,15 @@ def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: 
     results = compute_in_order(rows, [len(row) for row in rows], engine.compute, batching, bar)
     for sentence, found in zip(to_translate, results, strict=True):
         if sentence.is_shouted:
-            found = [Hypothesis(each.text.upper()) for each in found]  # the scores are for the lowercase text
+            # the scores are for the lowercase text
+            found = [Hypothesis(each.text.upper()) for each in found]
         sentence.found = found
 
 
 def _translation_of_piece(piece: Sentence) -> str:
-    """Return the best translation of a piece of a sentence, without a full stop that the piece does not have."""
+    """Return the best translation of a piece of a sentence, without a full stop that the piece does
+    not have.
+    """
     text = piece.found[0].text
     if piece.text[-1] in _ENDS + _WIDE_ENDS:
         return text
@@ -449,7 +502,8 @@ def compute_in_order(
 def length_batches(lengths: Sequence[int], batching: Batching) -> Iterator[list[int]]:
     """Yield the row indices of each batch, longest rows first.
 
-    A row of more than `max_tokens` tokens is a batch of its own. With `max_sentences` of 1, the rows are not sorted.
+    A row of more than `max_tokens` tokens is a batch of its own. With `max_sentences` of 1, the
+    rows are not sorted.
     """
     order = list(range(len(lengths)))
     if batching.max_sentences != 1:
@@ -493,10 +547,15 @@ class TorchEngine:
         self.options = dict(options)
         self.return_scores = return_scores
         config = self.options.get("generation_config") or model.generation_config
-        self.num_best: int = self.options.get("num_return_sequences") or config.num_return_sequences or 1
+        self.num_best: int = (
+            self.options.get("num_return_sequences") or config.num_return_sequences or 1
+        )
         self._prompt: list[int] | None = None
         if target_prefix is not None:
-            self._prompt = [model.config.decoder_start_token_id, *prefix_ids(tokenizer, target_prefix)]
+            self._prompt = [
+                model.config.decoder_start_token_id,
+                *prefix_ids(tokenizer, target_prefix),
+            ]
         self._encode_one: Callable[[str], Any] | None = None
         build = getattr(tokenizer, "_build_translation_inputs", None)
         if build is not None:
@@ -515,7 +574,9 @@ class TorchEngine:
             rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         else:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
-        warn_of_long_texts(rows, getattr(self.model.generation_config, "longest_training_source", None))
+        warn_of_long_texts(
+            rows, getattr(self.model.generation_config, "longest_training_source", None)
+        )
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
@@ -529,7 +590,9 @@ class TorchEngine:
         input_ids, attention_mask = padded(rows, self.tokenizer.pad_token_id, model.device)
         prompt = {}
         if self._prompt is not None:
-            prompt["decoder_input_ids"] = torch.tensor([self._prompt] * len(rows), device=model.device)
+            prompt["decoder_input_ids"] = torch.tensor(
+                [self._prompt] * len(rows), device=model.device
+            )
         with without_cudnn_attention(model.device):
             sequences = model.generate(
                 input_ids=input_ids,
@@ -544,9 +607,13 @@ class TorchEngine:
         else:
             hypotheses = [Hypothesis(text) for text in texts]
         num_each = len(hypotheses) // len(rows)
-        return [hypotheses[start : start + num_each] for start in range(0, len(hypotheses), num_each)]
+        return [
+            hypotheses[start : start + num_each] for start in range(0, len(hypotheses), num_each)
+        ]
 
-    def _scored(self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]) -> list[Hypothesis]:
+    def _scored(
+        self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]
+    ) -> list[Hypothesis]:
         """Return hypotheses with a log-probability, a length and words."""
         scored = []
         for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
@@ -559,7 +626,10 @@ class TorchEngine:
 def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
     """Return the token ids of a target prefix, without trailing white space and `</s>`."""
     if not isinstance(prefix, str):
-        raise TypeError(f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for each.")
+        raise TypeError(
+            f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for "
+            "each."
+        )
     ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
     return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
 
@@ -568,28 +638,36 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes, such as a file without line breaks, and would take hours.
+        ValueError: A text has more than 65,536 bytes, such as a file without line breaks, and would
+            take hours.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_TEXT_BYTES:
             raise ValueError(
-                f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... Split it into "
-                "sentences."
+                f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... "
+                "Split it into sentences."
             )
     return tokenizer(texts, truncation=False, padding=False, verbose=False, **options)
 
 
 def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
-    """Warn once if a row has more tokens than the longest training sentence; never if `longest` is None."""
+    """Warn once if a row has more tokens than the longest training sentence; never if `longest` is
+    None.
+    """
     if longest is not None and any(len(row) > longest for row in rows):
         logger.warning_once(
-            f"A text is longer than the longest training sentence ({longest} tokens). Expect a poor translation."
+            f"A text is longer than the longest training sentence ({longest} tokens). Expect a "
+            "poor translation."
         )
 
 
-def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (B, L) token ids, padded on the right, and their attention mask (1: attend), both on the device."""
+def padded(
+    rows: list[list[int]], pad_token_id: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (B, L) token ids, padded on the right, and their attention mask (1: attend), both on
+    the device.
+    """
     longest = max(map(len, rows))
     ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
@@ -598,7 +676,11 @@ def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tu
 
 @torch.no_grad()
 def token_log_probs(
-    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sequences: torch.Tensor, max_tokens: int = 1024
+    model: Any,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    sequences: torch.Tensor,
+    max_tokens: int = 1024,
 ) -> torch.Tensor:
     """Return the (B * n, T - 1) log-probabilities of all tokens of `sequences` except the first.
 
@@ -607,7 +689,8 @@ def token_log_probs(
         input_ids: (B, S) token ids of the sources.
         attention_mask: (B, S) mask of the sources.
         sequences: (B * n, T) token ids, n sequences for each source.
-        max_tokens: Target tokens per forward pass, at least one sequence. Bounds the memory of the logits.
+        max_tokens: Target tokens per forward pass, at least one sequence. Bounds the memory of the
+            logits.
     """
     num_each = len(sequences) // len(input_ids)
     input_ids = input_ids.repeat_interleave(num_each, dim=0)
@@ -630,7 +713,9 @@ def token_log_probs(
 
 
 def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> int:
-    """Return the number of tokens of a hypothesis: up to and with `</s>`, or without trailing padding."""
+    """Return the number of tokens of a hypothesis: up to and with `</s>`, or without trailing
+    padding.
+    """
     if eos_token_id in tokens:
         return tokens.index(eos_token_id) + 1
     length = len(tokens)
@@ -640,7 +725,9 @@ def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> in
 
 
 def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
-    """Return each word of a translation with the mean log-probability of its tokens, without special tokens."""
+    """Return each word of a translation with the mean log-probability of its tokens, without
+    special tokens.
+    """
     words: list[tuple[list[str], list[float]]] = []
     special = set(tokenizer.all_special_ids)
     for token, log_prob in zip(tokens, log_probs, strict=False):
@@ -652,43 +739,52 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
         words[-1][0].append(text)
         words[-1][1].append(log_prob)
     to_text = tokenizer.convert_tokens_to_string
-    return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
+    return [
+        {"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words
+    ]
 
 
 # ---- the pipeline ----
 
 
 class VaswaniTransformerTranslationPipeline(Pipeline):
-    """Translates texts with any encoder-decoder model; models of this package use the paper's decoding.
+    """Translates texts with any encoder-decoder model; models of this package use the paper's
+    decoding.
 
-    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a
-    list of dictionaries, or a list of such lists if several sequences are returned. A generator or a data set gives
-    an iterable over lists. Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
-    truncated: a text longer than any training sentence is translated whole, with one warning.
+    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list
+    of texts gives a list of dictionaries, or a list of such lists if several sequences are
+    returned. A generator or a data set gives an iterable over lists. Results keep the order of the
+    inputs. A blank text gives an empty translation. Nothing is truncated: a text longer than any
+    training sentence is translated whole, with one warning.
 
-    Sentences are sorted by length and batched by 4,096 padded tokens (on a CPU at most 128 sentences), or by
-    `batch_size` sentences. Texts of a generator are translated one at a time; with `batch_size`, 16 batches are read
-    ahead. Sentences are translated one at a time if the call has a streamer, logits processors, stopping criteria or
-    `prefix_allowed_tokens_fn`, or if the model is of another package and `batch_size` is not given.
+    Sentences are sorted by length and batched by 4,096 padded tokens (on a CPU at most 128
+    sentences), or by `batch_size` sentences. Texts of a generator are translated one at a time;
+    with `batch_size`, 16 batches are read ahead. Sentences are translated one at a time if the call
+    has a streamer, logits processors, stopping criteria or `prefix_allowed_tokens_fn`, or if the
+    model is of another package and `batch_size` is not given.
 
-    A text of several sentences or lines is translated sentence by sentence (see `split_text`); its blank lines and
-    list marks stay. `split_sentences=False`, at construction or in the call, translates each text as one sentence.
-    This is the default for models of other packages, since their texts may begin with a prefix for all sentences. A
-    text that begins with an added token of the tokenizer, such as `<2de>`, is not split either. White space around a
-    text never reaches the model and is restored around the translation. `target_prefix` is the beginning of every
+    A text of several sentences or lines is translated sentence by sentence (see `split_text`); its
+    blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
+    translates each text as one sentence. This is the default for models of other packages, since
+    their texts may begin with a prefix for all sentences. A text that begins with an added token of
+    the tokenizer, such as `<2de>`, is not split either. White space around a text never reaches the
+    model and is restored around the translation. `target_prefix` is the beginning of every
     translation, and makes each text one sentence.
 
-    `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens, and `words`, each
-    with a `score` of its own. For a text of several sentences, `score` is the mean over the sentences, and
-    `sentences` has the dictionary of each. Sentences in capitals, without letters or translated in pieces around
-    URLs and the like have no words and no score (None), and are left out of the mean.
+    `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens,
+    and `words`, each with a `score` of its own. For a text of several sentences, `score` is the
+    mean over the sentences, and `sentences` has the dictionary of each. Sentences in capitals,
+    without letters or translated in pieces around URLs and the like have no words and no score
+    (None), and are left out of the mean.
 
-    Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call. So can
-    `src_lang` and `tgt_lang`, for models of other architectures with tokenizers that need them.
+    Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in
+    the call. So can `src_lang` and `tgt_lang`, for models of other architectures with tokenizers
+    that need them.
 
     Raises:
-        ValueError: The model does not translate the requested languages, its checkpoint lacks tensors or has others,
-            the tokenizer is larger than the model's vocabulary, or a sentence has more than 65,536 bytes.
+        ValueError: The model does not translate the requested languages, its checkpoint lacks
+            tensors or has others, the tokenizer is larger than the model's vocabulary, or a
+            sentence has more than 65,536 bytes.
         TypeError: An input is not a text.
 
     Example:
@@ -726,10 +822,14 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         source, target = pair_task.groups() if pair_task else (None, None)
         languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
         pair = getattr(self.model.config, "language_pair", None)
-        if pair and any(asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)):
+        if pair and any(
+            asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)
+        ):
             raise ValueError(
-                f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
-                f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
+                f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got "
+                f"{languages}. Load "
+                "a model of your pair, or call "
+                f'pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
             )
         return {name: value for name, value in languages.items() if value}, options, {}
 
@@ -746,7 +846,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         Args:
             inputs: Texts to translate.
-            split_sentences: Whether texts are translated sentence by sentence; None for the choice at construction.
+            split_sentences: Whether texts are translated sentence by sentence; None for the choice
+                at construction.
             batch_size: Sentences per batch.
             num_workers: Ignored.
             **kwargs: Other arguments, which win over those at construction.
@@ -764,7 +865,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
         target_language = getattr(config, "target_language", None)
         reader = TextReader(self.tokenizer, source_language, target_language, split_sentences)
-        batching = self._batching(isinstance(inputs, Sized), batch_size or self._batch_size, engine.options)
+        batching = self._batching(
+            isinstance(inputs, Sized), batch_size or self._batch_size, engine.options
+        )
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
             for document in translate_texts(texts, reader, engine, batching):
@@ -772,12 +875,16 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         return results_like(inputs, find)
 
-    def _batching(self, is_sized: bool, batch_size: int | None, options: dict[str, Any]) -> Batching:
+    def _batching(
+        self, is_sized: bool, batch_size: int | None, options: dict[str, Any]
+    ) -> Batching:
         """Return the sizes of batches and pools for a call."""
         if _UNBATCHED & options.keys() or (batch_size is None and not self._is_ours):
             return Batching(max_sentences=1, pool_size=1)
         if batch_size is not None:
-            return Batching(max_tokens=None, max_sentences=batch_size, pool_size=min(_POOL, 16 * batch_size))
+            return Batching(
+                max_tokens=None, max_sentences=batch_size, pool_size=min(_POOL, 16 * batch_size)
+            )
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
         return Batching(_TOKENS_PER_BATCH, max_sentences, _POOL if is_sized else 1)
 
@@ -808,7 +915,8 @@ def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
     result["words"] = [word for each in found for word in each.words]
     if len(found) > 1:
         result["sentences"] = [
-            {"translation_text": each.text, "score": each.mean_log_prob(), "words": each.words} for each in found
+            {"translation_text": each.text, "score": each.mean_log_prob(), "words": each.words}
+            for each in found
         ]
     return result
 
@@ -821,8 +929,9 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         find: Takes texts and yields a list of results for each.
 
     Returns:
-        For a text, its list of results. For a list, a list with the result of each text, or with a list for each if a
-        text has several results. For a generator or a data set, an iterable over lists.
+        For a text, its list of results. For a list, a list with the result of each text, or with a
+        list for each if a text has several results. For a generator or a data set, an iterable over
+        lists.
 
     Raises:
         TypeError: The input is none of these.
@@ -835,7 +944,10 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
             return [each[0] for each in results]
         return results
     if isinstance(inputs, dict) or not isinstance(inputs, (Iterable, Sized)):
-        raise TypeError(f"Every input must be a text (str), got {type(inputs).__name__}. Pass one, or a list of them.")
+        raise TypeError(
+            f"Every input must be a text (str), got {type(inputs).__name__}. Pass one, or a list "
+            "of them."
+        )
     if isinstance(inputs, Sized):
         return _SizedResults(inputs, find)
     return find(inputs)
@@ -860,14 +972,17 @@ class _SizedResults:
 def register_translation_pipeline() -> None:
     """Make transformers accept `pipeline("translation")` and `pipeline("translation_xx_to_yy")`.
 
-    Transformers 5 removed both tasks and refuses their names before it reads its registry. So this function changes
-    the tables of transformers, for the whole process. A second call has no effect.
+    Transformers 5 removed both tasks and refuses their names before it reads its registry. So this
+    function changes the tables of transformers, for the whole process. A second call has no effect.
     """
     pipelines.REMOVED_TASKS.pop("translation", None)
     registry: Any = pipelines.PIPELINE_REGISTRY
     if "translation" not in registry.supported_tasks:
         registry.register_pipeline(
-            "translation", VaswaniTransformerTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+            "translation",
+            VaswaniTransformerTranslationPipeline,
+            pt_model=AutoModelForSeq2SeqLM,
+            type="text",
         )
     if not getattr(registry.check_task, "knows_language_pairs", False):
         registry.check_task = _with_language_pairs(registry.check_task)

@@ -1,8 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of section 6.1's search: GNMT length penalty, a limit for each sentence, stopping bound, check of the scores.
+"""Rules of section 6.1's search: GNMT length penalty, a limit for each sentence, stopping bound,
+check of the scores.
 
-Shapes: B sentences, N beams, V vocabulary, E end tokens; rows are B, or B * N with a sentence's beams adjacent.
+Shapes: B sentences, N beams, V vocabulary, E end tokens; rows are B, or B * N with a sentence's
+beams adjacent.
 """
 
 import math
@@ -13,7 +15,8 @@ import torch
 from transformers import LogitsProcessor
 from transformers.generation import logits_process
 
-# A log-probability below this marks a missing hypothesis: transformers adds -1e9 to it, and real ones are far higher.
+# A log-probability below this marks a missing hypothesis: transformers adds -1e9 to it, and real
+# ones are far higher.
 NO_HYPOTHESIS = -1.0e8
 
 PAPER_BEAMS = 4  # beam size in section 6.1
@@ -21,7 +24,8 @@ PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
 PAPER_OVER_SOURCE = 50  # limit in section 6.1: this many tokens more than the source
 GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
 
-# Processors that treat rows independently of each other and of their index, and never raise a log-probability above 0.
+# Processors that treat rows independently of each other and of their index, and never raise a
+# log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.ForcedEOSTokenLogitsProcessor,
@@ -39,13 +43,17 @@ ROW_BY_ROW = {
 }
 
 
-def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET) -> torch.Tensor | float:
-    """Return the GNMT length penalty ((5 + length) / 6)^alpha, the divisor of a hypothesis' log-probability.
+def gnmt_length_penalty(
+    length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET
+) -> torch.Tensor | float:
+    """Return the GNMT length penalty ((5 + length) / 6)^alpha, the divisor of a hypothesis'
+    log-probability.
 
     Args:
         length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
         alpha: Strength; 0 scores by log-probability alone, larger values favor longer output.
-        offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and transformers.
+        offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and
+            transformers.
 
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
@@ -53,41 +61,49 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float 
 
 
 def check_length_penalty(alpha: Any, offset: Any) -> None:
-    """Raise ValueError if `gnmt_length_penalty` cannot use this exponent or offset. None is not checked."""
+    """Raise ValueError if `gnmt_length_penalty` cannot use this exponent or offset.
+
+    None is not checked.
+    """
     if alpha is not None and not (isinstance(alpha, (int, float)) and -10 <= alpha <= 10):
         raise ValueError(
-            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6. "
-            "Negative values favor short output."
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses "
+            "0.6. Negative values favor short output."
         )
     if offset is not None and not (isinstance(offset, (int, float)) and 0 <= offset < math.inf):
         raise ValueError(
-            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper uses GNMT's 5; "
-            "with 0 the penalty is length^alpha."
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The "
+            "paper uses GNMT's 5; with 0 the penalty is length^alpha."
         )
 
 
 def check_over_source(over_source: Any) -> None:
-    """Raise ValueError if this cannot be `max_new_tokens_over_source`, a number of tokens or None."""
+    """Raise ValueError if this is no `max_new_tokens_over_source`: a token count or None."""
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
-            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}. The "
-            "paper's is 50; None leaves the length to `max_length`."
+            "`max_new_tokens_over_source` must be a whole number of at least 0 or None, got "
+            f"{over_source!r}. The paper's is 50; None leaves the length to `max_length`."
         )
 
 
 def check_scores(has_nan: torch.Tensor | int) -> None:
-    """Raise ValueError if the model gave NaN scores, because no translation can follow from them."""
+    """Raise ValueError if the model gave NaN scores: no translation can follow from them."""
     if has_nan:
         raise ValueError(
-            "The model's scores must be numbers, got NaN. Its weights are broken, its states overflow, or a logits "
-            "processor gave NaN. Go back to the last good checkpoint, or load it with dtype=torch.float32."
+            "The model's scores must be numbers, got NaN. Its weights are broken, its states "
+            "overflow, or a logits processor gave NaN. Go back to the last good checkpoint, or "
+            "load it with dtype=torch.float32."
         )
 
 
-def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """Return (R, V) scores after a processor that knows the (R, L) prefixes; may change `scores` in place.
+def process(
+    processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor
+) -> torch.Tensor:
+    """Return (R, V) scores after a processor that knows the (R, L) prefixes; may change `scores` in
+    place.
 
-    On a CPU, processors that forbid some tokens write these columns alone, where transformers writes all scores.
+    On a CPU, processors that forbid some tokens write these columns alone, where transformers
+    writes all scores.
     """
     kind = type(processor)
     length = prefixes.shape[1]
@@ -95,7 +111,10 @@ def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Te
     if kind is logits_process.MinLengthLogitsProcessor:
         is_active, forbidden = length < own.min_length, own.eos_token_id
     elif kind is logits_process.MinNewTokensLengthLogitsProcessor:
-        is_active, forbidden = length < own.prompt_length_to_skip + own.min_new_tokens, own.eos_token_id
+        is_active, forbidden = (
+            length < own.prompt_length_to_skip + own.min_new_tokens,
+            own.eos_token_id,
+        )
     elif kind is logits_process.SuppressTokensLogitsProcessor:
         is_active, forbidden = True, own.suppress_tokens
     elif kind is logits_process.SuppressTokensAtBeginLogitsProcessor:
@@ -111,7 +130,8 @@ def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Te
     return scores
 
 
-# Processors that never raise a log-probability above 0. The stopping bound is valid only with these.
+# Processors that never raise a log-probability above 0. The stopping bound is valid only with
+# these.
 NEVER_POSITIVE = ROW_BY_ROW | {
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
     logits_process.PrefixConstrainedLogitsProcessor,
@@ -120,24 +140,31 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 
 @dataclass
 class SearchRule:
-    """Scoring and stopping rule of one beam search. transformers' loop passes it on as its `length_penalty`."""
+    """Scoring and stopping rule of one beam search. transformers' loop passes it on as its
+    `length_penalty`.
+    """
 
     alpha: float  # exponent of the length penalty
     offset: float  # offset of the length penalty
     limits: torch.Tensor  # (B, 1) largest number of generated tokens of each sentence
     num_wanted: int  # hypotheses to return for each sentence
     is_bounded: bool  # True if no processor can raise a log-probability above 0
-    # (B, N) scores of finished hypotheses, best first, -inf if there is none; set in transformers' loop only
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none; set in transformers'
+    # loop only
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
-        """Return the divisor of the log-probability of a hypothesis with `length` generated tokens."""
+        """Return the divisor of the log-probability of a hypothesis of `length` tokens."""
         return gnmt_length_penalty(length, self.alpha, self.offset)
 
-    def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
-        """Return a (B, 1) mask: True if a running hypothesis might still beat the `num_wanted`-th best finished one.
+    def can_improve(
+        self, running: torch.Tensor, finished: torch.Tensor, length: int
+    ) -> torch.Tensor:
+        """Return a (B, 1) mask: True if a running hypothesis might still beat the `num_wanted`-th
+        best finished one.
 
-        If a processor may raise scores, there is no bound. Then the N-th best finished one counts, as in transformers.
+        If a processor may raise scores, there is no bound. Then the N-th best finished one counts,
+        as in transformers.
 
         Args:
             running: (B, N) log-probabilities of running hypotheses, best first.
@@ -147,7 +174,8 @@ class SearchRule:
         num_compared = self.num_wanted if self.is_bounded else finished.shape[1]
         best_running, worst_wanted = running[:, :1], finished[:, num_compared - 1 : num_compared]
         is_running = best_running > NO_HYPOTHESIS
-        # Log-probabilities only fall. With alpha >= 0 the bound is the same log-probability at the limit. With
-        # alpha < 0 short output scores best, so the bound is the same log-probability with one more token.
+        # Log-probabilities only fall. With alpha >= 0 the bound is the same log-probability at the
+        # limit. With alpha < 0 short output scores best, so the bound is the same log-probability
+        # with one more token.
         best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)

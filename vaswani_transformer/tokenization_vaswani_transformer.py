@@ -5,14 +5,23 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 from tokenizers.models import BPE
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# GPT-2's pattern of words, except that combining marks count as letters: else Hindi is cut at every vowel sign.
+# GPT-2's pattern of words, except that combining marks count as letters: else Hindi is cut at every
+# vowel sign.
 WORDS = (
     r"'s|'t|'re|'ve|'m|'ll|'d"
     r"| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
@@ -21,18 +30,20 @@ WORDS = (
 
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
-    """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
+    """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the
+    target.
 
-    A text survives encoding and decoding byte for byte, except for the changes by the normalizer of tokenizer.json.
-    The normalizer drops white space around the text. After `train_tokenizer` it also replaces look-alike characters
-    that are rare in the training text. tokenizer.json and tokenizer_config.json hold everything: without this package,
-    `AutoTokenizer` gives the same ids.
+    A text survives encoding and decoding byte for byte, except for the changes by the normalizer of
+    tokenizer.json. The normalizer drops white space around the text. After `train_tokenizer` it
+    also replaces look-alike characters that are rare in the training text. tokenizer.json and
+    tokenizer_config.json hold everything: without this package, `AutoTokenizer` gives the same ids.
 
-    A literal `</s>` in a text stays text until you add a special token. From then on all special tokens are found in
-    texts, and the white space next to them is dropped; ordinary tokens of `add_tokens` keep it.
+    A literal `</s>` in a text stays text until you add a special token. From then on all special
+    tokens are found in texts, and the white space next to them is dropped; ordinary tokens of
+    `add_tokens` keep it.
 
-    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text, because it needs no
-    language-specific tokenizer.
+    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text,
+    because it needs no language-specific tokenizer.
 
     Args:
         vocab: Token -> id. None makes an untrained tokenizer for `train_new_from_iterator`.
@@ -40,12 +51,14 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: First decoder input; never part of an encoded text.
         eos_token: Ends every encoded text.
         pad_token: Fills batches.
-        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded like any other.
-        split_special_tokens: Whether the name of a special token inside a text is read as text; None means yes, unless
-            there are `extra_special_tokens`.
+        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
+            like any other.
+        split_special_tokens: Whether the name of a special token inside a text is read as text;
+            None means yes, unless there are `extra_special_tokens`.
 
     Example:
-        >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(["a dream", "ein Traum"], vocab_size=300)
+        >>> texts = ["a dream", "ein Traum"]
+        >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(texts, vocab_size=300)
         >>> batch = tokenizer(["a dream"], text_target=["ein Traum"])
 
     Paper: section 5.1.
@@ -71,11 +84,15 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             split_special_tokens = not kwargs.get("extra_special_tokens")
         self._is_built = False
         if vocab is None:
-            vocab = {str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))}
+            vocab = {
+                str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))
+            }
         self.add_prefix_space = add_prefix_space
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
         self._tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.Strip(), normalizers.Prepend(" ")] if add_prefix_space else [normalizers.Strip()]
+            [normalizers.Strip(), normalizers.Prepend(" ")]
+            if add_prefix_space
+            else [normalizers.Strip()]
         )
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
@@ -98,19 +115,27 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos_token_id)]
         )
 
-    def _add_tokens(self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False) -> int:
+    def _add_tokens(
+        self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
+    ) -> int:
         num_added = super()._add_tokens(list(new_tokens), special_tokens=special_tokens)
         if num_added and special_tokens and self.split_special_tokens and self._is_built:
             logger.warning(
-                f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on special tokens in a text "
-                "are read as such, `</s>` included. Set `split_special_tokens=True` to read them as text again."
+                f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on "
+                "special tokens in a text are read as such, `</s>` included. Set "
+                "`split_special_tokens=True` to read them as text again."
             )
             self.split_special_tokens = self.init_kwargs["split_special_tokens"] = False
         return num_added
 
     @classmethod
-    def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        """Return the arguments unchanged: `__init__` reads tokenizer.json. Transformers would drop parts of it."""
+    def convert_to_native_format(
+        cls, trust_remote_code: bool = False, **kwargs: Any
+    ) -> dict[str, Any]:
+        """Return the arguments unchanged:
+
+        `__init__` reads tokenizer.json. Transformers would drop parts of it.
+        """
         return kwargs
 
     @classmethod
@@ -118,15 +143,17 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         """Load a saved tokenizer as in transformers.
 
         Raises:
-            FileNotFoundError: There is no tokenizer.json with a trained vocabulary. Without this check, transformers
-                would return an empty tokenizer.
+            FileNotFoundError: There is no tokenizer.json with a trained vocabulary. Without this
+                check, transformers would return an empty tokenizer.
         """
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            kwargs.setdefault("split_special_tokens", False)  # the saved value would leave the new tokens as text
+            # the saved value would leave the new tokens as text
+            kwargs.setdefault("split_special_tokens", False)
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
             raise FileNotFoundError(
-                f"`{pretrained_model_name_or_path}` must hold a tokenizer.json with a trained vocabulary, got only "
-                "special tokens. Copy the file from where the model was trained, or train a tokenizer."
+                f"`{pretrained_model_name_or_path}` must hold a tokenizer.json with a trained "
+                "vocabulary, got only special tokens. Copy the file from where the model was "
+                "trained, or train a tokenizer."
             )
         return tokenizer

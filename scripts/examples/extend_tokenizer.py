@@ -1,12 +1,15 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a model's byte-pair encoding on, with text in a new language; see new_language_pair.py for what follows.
+"""Trains a model's byte-pair encoding on, with text in a new language; see new_language_pair.py for
+what follows.
 
-python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr --output-dir runs/tokenizer-fr
+python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr --output-dir
+runs/tokenizer-fr
 
-The vocabulary can write every language as it is, byte by byte; new entries make the new language's words short. Every
-old id keeps its meaning, the pieces a text had before are only joined further, and every text comes back as it was.
-(`tokenizer.add_tokens` does neither: it cuts words out of longer ones, and loses their accents in decoding.)
+The vocabulary can write every language as it is, byte by byte; new entries make the new language's
+words short. Every old id keeps its meaning, the pieces a text had before are only joined further,
+and every text comes back as it was. (`tokenizer.add_tokens` does neither: it cuts words out of
+longer ones, and loses their accents in decoding.)
 """
 
 import argparse
@@ -15,13 +18,17 @@ import json
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
-from vaswani_transformer.data import read_lines  # the package registers the tokenizer with AutoTokenizer, too
+# the package registers the tokenizer with AutoTokenizer, too
+from vaswani_transformer.data import read_lines
 
-FIRST_CHARACTER = 0xF0000  # of Unicode's private use: it stands for id 0, the next one for id 1, ...
+# of Unicode's private use: it stands for id 0, the next one for id 1, ...
+FIRST_CHARACTER = 0xF0000
 
 
 def learn_merges(tokenizer, sentences, num_merges):
-    """Pairs of tokens to join: byte-pair encoding whose "characters" are the pieces that the tokenizer now makes."""
+    """Pairs of tokens to join: byte-pair encoding whose "characters" are the pieces that the
+    tokenizer now makes.
+    """
 
     def spell(sentence):
         encoding = tokenizer(sentence, add_special_tokens=False, verbose=False)
@@ -34,7 +41,9 @@ def learn_merges(tokenizer, sentences, num_merges):
     learner = Tokenizer(models.BPE())
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     vocab_size = len(alphabet) + num_merges
-    trainer = trainers.BpeTrainer(vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, initial_alphabet=alphabet, show_progress=False
+    )
     learner.train_from_iterator(map(spell, sentences), trainer)
     for pair in json.loads(learner.to_str())["model"]["merges"]:
         pieces = ([ord(character) - FIRST_CHARACTER for character in part] for part in pair)
@@ -42,21 +51,35 @@ def learn_merges(tokenizer, sentences, num_merges):
 
 
 def extend(tokenizer, sentences, num_entries):
-    """Appends up to `num_entries` entries and their merges to the tokenizer, behind all that it has."""
+    """Appends up to `num_entries` entries and their merges to the tokenizer, behind all that it
+    has.
+    """
     state = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
-    vocab, merges = state["vocab"], dict.fromkeys(map(tuple, state["merges"]))  # a dictionary keeps the order
+    # a dictionary keeps the order
+    vocab, merges = state["vocab"], dict.fromkeys(map(tuple, state["merges"]))
     first_new, num_old = len(tokenizer), len(vocab)
     for left, right in learn_merges(tokenizer, sentences, num_entries):
         merges.setdefault((left, right))
-        vocab.setdefault(left + right, first_new + len(vocab) - num_old)  # one text may be joined from several parts
+        # one text may be joined from several parts
+        vocab.setdefault(left + right, first_new + len(vocab) - num_old)
     tokenizer.backend_tokenizer.model = models.BPE(vocab=vocab, merges=list(merges))
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tokenizer", required=True, help="folder or Hub id of the model whose tokenizer is extended")
-    parser.add_argument("--text", required=True, help="text file in the new language, one sentence a line")
-    parser.add_argument("--num-entries", type=int, default=4000, help="entries that the vocabulary gains")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--tokenizer",
+        required=True,
+        help="folder or Hub id of the model whose tokenizer is extended",
+    )
+    parser.add_argument(
+        "--text", required=True, help="text file in the new language, one sentence a line"
+    )
+    parser.add_argument(
+        "--num-entries", type=int, default=4000, help="entries that the vocabulary gains"
+    )
     parser.add_argument("--output-dir", required=True)
     args = parser.parse_args(arguments)
 

@@ -1,8 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Fine-tunes a saved model on sentence pairs of your own, with transformers' own trainer and collator.
+"""Fine-tunes a saved model on sentence pairs of your own, with transformers' own trainer and
+collator.
 
-python scripts/examples/fine_tune.py --model runs/my-model --train-source train.en --train-target train.de \
+python scripts/examples/fine_tune.py --model runs/my-model --train-source train.en --train-target
+train.de \
     --validation-source valid.en --validation-target valid.de --output-dir runs/fine-tuned
 """
 
@@ -19,28 +21,45 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
-from vaswani_transformer.data import load_corpus, tokenize_corpus  # the package registers the model, too
+# the package registers the model, too
+from vaswani_transformer.data import load_corpus, tokenize_corpus
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder or Hub id of the model to start from")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", required=True, help="folder or Hub id of the model to start from"
+    )
     for name in ("train-source", "train-target", "validation-source", "validation-target"):
         parser.add_argument(f"--{name}", required=True, help="text file, one sentence a line")
     parser.add_argument("--output-dir", required=True)
     parser.add_argument("--max-steps", type=int, default=1000)
-    parser.add_argument("--learning-rate", type=float, default=1e-4, help="a tenth of training's peak or less")
-    parser.add_argument("--freeze", nargs="*", default=[], help="leave what begins so: model.encoder model.shared ...")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-4, help="a tenth of training's peak or less"
+    )
+    parser.add_argument(
+        "--freeze",
+        nargs="*",
+        default=[],
+        help="leave what begins so: model.encoder model.shared ...",
+    )
     args = parser.parse_args(arguments)
     if Path(args.output_dir).resolve() == Path(args.model).resolve():
-        parser.error("--output-dir must differ from --model, whose card and results would stay beside the new model")
+        parser.error(
+            "--output-dir must differ from --model, whose card and results would stay beside the "
+            "new model"
+        )
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)
     for prefix in args.freeze:
         frozen = [weight for name, weight in model.named_parameters() if name.startswith(prefix)]
         if not frozen:
-            parser.error(f"--freeze {prefix}: no weight of the model begins so (lm_head is model.shared)")
+            parser.error(
+                f"--freeze {prefix}: no weight of the model begins so (lm_head is model.shared)"
+            )
         for weight in frozen:
             weight.requires_grad = False
     vars(model.generation_config).pop("longest_training_source", None)  # of the earlier training
@@ -50,7 +69,9 @@ def main(arguments=None):
 
     def bleu(predictions):
         hypotheses, references = (
-            tokenizer.batch_decode(np.where(ids < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)
+            tokenizer.batch_decode(
+                np.where(ids < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True
+            )
             for ids in (predictions.predictions, predictions.label_ids)
         )
         return {"sacrebleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
@@ -72,16 +93,22 @@ def main(arguments=None):
         train_dataset=load(args.train_source, args.train_target),
         eval_dataset=load(args.validation_source, args.validation_target),
         processing_class=tokenizer,
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),  # the smoother needs the model's decoder inputs
+        # the smoother needs the model's decoder inputs
+        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
         compute_metrics=bleu,
     )
     trainer.train()
     trainer.save_model()
     print(trainer.evaluate())
-    trainer.create_model_card(tags=["vaswani_transformer"], dataset=Path(args.train_source).name, dataset_tags=[])
-    card = Path(args.output_dir, "README.md")  # transformers names only a base model that came from the Hub
+    trainer.create_model_card(
+        tags=["vaswani_transformer"], dataset=Path(args.train_source).name, dataset_tags=[]
+    )
+    # transformers names only a base model that came from the Hub
+    card = Path(args.output_dir, "README.md")
     base = Path(args.model).name  # others have no use for your folders
-    text = card.read_text(encoding="utf-8").replace("trained from scratch", f"fine-tuned from {base}")
+    text = card.read_text(encoding="utf-8").replace(
+        "trained from scratch", f"fine-tuned from {base}"
+    )
     card.write_text(text, encoding="utf-8")
 
 

@@ -1,13 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a LoRA adapter on your own sentence pairs, then merges it into a copy of the model. Needs `pip install peft`.
+"""Trains a LoRA adapter on your own sentence pairs, then merges it into a copy of the model. Needs
+`pip install peft`.
 
-python scripts/examples/fine_tune_lora.py --model runs/my-model --train-source train.en --train-target train.de \
+python scripts/examples/fine_tune_lora.py --model runs/my-model --train-source train.en
+--train-target train.de \
     --output-dir runs/lora
 
-pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read runs/lora/adapter (while the
-model it was trained on stays where it is) and runs/lora/merged (which stands alone) as they read any model.
-To share the adapter, push that model first and pass its Hub id as --model: adapter_config.json names it.
+pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read
+runs/lora/adapter (while the model it was trained on stays where it is) and runs/lora/merged (which
+stands alone) as they read any model. To share the adapter, push that model first and pass its Hub
+id as --model: adapter_config.json names it.
 """
 
 import argparse
@@ -24,7 +27,8 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
-from vaswani_transformer.data import load_corpus, tokenize_corpus  # the package registers the model, too
+# the package registers the model, too
+from vaswani_transformer.data import load_corpus, tokenize_corpus
 
 
 def untied(model):
@@ -38,17 +42,26 @@ def untied(model):
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, help="folder or Hub id of the model to start from")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", required=True, help="folder or Hub id of the model to start from"
+    )
     for name in ("train-source", "train-target"):
         parser.add_argument(f"--{name}", required=True, help="text file, one sentence a line")
     parser.add_argument("--output-dir", required=True)
     parser.add_argument("--max-steps", type=int, default=1000)
-    parser.add_argument("--learning-rate", type=float, default=1e-3, help="adapters bear more than whole models")
-    parser.add_argument("--adapt-head", action="store_true", help="adapt the output projection, too")
+    parser.add_argument(
+        "--learning-rate", type=float, default=1e-3, help="adapters bear more than whole models"
+    )
+    parser.add_argument(
+        "--adapt-head", action="store_true", help="adapt the output projection, too"
+    )
     args = parser.parse_args(arguments)
     if Path(args.model).is_dir():
-        args.model = str(Path(args.model).resolve())  # the adapter remembers it, whatever folder it is used from
+        # the adapter remembers it, whatever folder it is used from
+        args.model = str(Path(args.model).resolve())
     adapter, merged = Path(args.output_dir) / "adapter", Path(args.output_dir) / "merged"
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
@@ -71,7 +84,8 @@ def main(arguments=None):
         data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
     )
     trainer.train()
-    model.save_pretrained(adapter, save_embedding_layers=False)  # the head's own weights are in the model already
+    # the head's own weights are in the model already
+    model.save_pretrained(adapter, save_embedding_layers=False)
     if Path(args.model).is_dir():  # the base model of a card is an id on the Hub
         card = ModelCard.load(adapter / "README.md")
         card.data.pop("base_model")
@@ -80,7 +94,8 @@ def main(arguments=None):
 
     base = AutoModelForSeq2SeqLM.from_pretrained(args.model)
     if args.adapt_head:
-        base = untied(base)  # into tied weights, the head's adapter would be merged for the embedding, too
+        # into tied weights, the head's adapter would be merged for the embedding, too
+        base = untied(base)
     PeftModel.from_pretrained(base, adapter).merge_and_unload().save_pretrained(merged)
     for folder in (adapter, merged):
         tokenizer.save_pretrained(folder)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 6.3, constituency parsing: words are translated into the brackets of their tree.
 
-    python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data
-    python scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
-    python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt
-    python scripts/paper/parsing.py score --gold test.trees --guess trees.txt
+    python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data python
+    scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
+    python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt python
+    scripts/paper/parsing.py score --gold test.trees --guess trees.txt
 
-Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a leaf `(tag, word)`,
-and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX: `(S (NP XX )NP (VP XX )VP )S`.
+Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a
+leaf `(tag, word)`, and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX:
+`(S (NP XX )NP (VP XX )VP )S`.
 """
 
 import argparse
@@ -39,13 +40,18 @@ _TOKEN = re.compile(r"\(\s*([^\s()]*)|(\))|([^\s()]+)")
 _PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose leaves EVALB leaves out, by COLLINS.prm
 _ESCAPED = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 
-RECIPES = {path.stem: get_recipe(path) for path in Path(__file__).with_name("recipes").glob("*parsing*.yaml")}
+RECIPES = {
+    path.stem: get_recipe(path)
+    for path in Path(__file__).with_name("recipes").glob("*parsing*.yaml")
+}
 
 # ---- trees ----
 
 
 def read_trees(path: str | Path) -> Iterator[Tree]:
-    """Trees of a file or of a folder's .mrg files, without traces, function tags and empty nodes, below a TOP."""
+    """Trees of a file or of a folder's .mrg files, without traces, function tags and empty nodes,
+    below a TOP.
+    """
     path = Path(path)
     for file in sorted(path.rglob("*.mrg")) if path.is_dir() else [path]:
         stack: list[Tree] = [("", [])]
@@ -55,7 +61,10 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
                 stack.append((label, []))
             elif closes and len(stack) > 1:
                 label, children = stack.pop()
-                node = (label, children[0] if children and isinstance(children[0], str) else children)
+                node = (
+                    label,
+                    children[0] if children and isinstance(children[0], str) else children,
+                )
                 if len(stack) > 1:
                     stack[-1][1].append(node)
                 elif tree := cleaned(node):
@@ -63,13 +72,19 @@ def read_trees(path: str | Path) -> Iterator[Tree]:
             elif word and len(stack) > 1:
                 stack[-1][1].append(word)
             else:
-                raise ValueError(f"`{file}` must hold trees in brackets, got {match[0]!r} outside of one.")
+                raise ValueError(
+                    f"`{file}` must hold trees in brackets, got {match[0]!r} outside of one."
+                )
         if len(stack) > 1:
-            raise ValueError(f"`{file}` must hold whole trees, got an end within {stack[1][0] or 'a tree'!r}.")
+            raise ValueError(
+                f"`{file}` must hold whole trees, got an end within {stack[1][0] or 'a tree'!r}."
+            )
 
 
 def cleaned(tree: Tree) -> Tree | None:
-    """The tree without traces and empty nodes, its labels without functions and indices; None if nothing is left."""
+    """The tree without traces and empty nodes, its labels without functions and indices; None if
+    nothing is left.
+    """
     label, children = tree
     if isinstance(children, str):
         return None if label == "-NONE-" else tree
@@ -79,13 +94,19 @@ def cleaned(tree: Tree) -> Tree | None:
 
 def leaves(tree: Tree) -> list[Tree]:
     """Tags and words, from left to right."""
-    return [tree] if isinstance(tree[1], str) else [leaf for child in tree[1] for leaf in leaves(child)]
+    return (
+        [tree]
+        if isinstance(tree[1], str)
+        else [leaf for child in tree[1] for leaf in leaves(child)]
+    )
 
 
 def written(tree: Tree) -> str:
     """The tree in one line."""
     label, children = tree
-    return f"({label} {children if isinstance(children, str) else ' '.join(map(written, children))})"
+    return (
+        f"({label} {children if isinstance(children, str) else ' '.join(map(written, children))})"
+    )
 
 
 def linearised(tree: Tree, with_tags: bool = False) -> list[str]:
@@ -98,11 +119,12 @@ def linearised(tree: Tree, with_tags: bool = False) -> list[str]:
 
 
 def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
-    """The tree of brackets over the leaves given, each of which is in it once, and whether that took no repair.
+    """The tree of brackets over the leaves given, each of which is in it once, and whether that
+    took no repair.
 
-    A tag in square brackets takes the place of the leaf's. Closing brackets that match nothing are dropped, open ones
-    closed, leaves beyond the words and empty constituents dropped. Words that are missing go into the root
-    constituent, and several roots into an S.
+    A tag in square brackets takes the place of the leaf's. Closing brackets that match nothing are
+    dropped, open ones closed, leaves beyond the words and empty constituents dropped. Words that
+    are missing go into the root constituent, and several roots into an S.
     """
     root: Tree = ("TOP", [])
     stack, num_used, is_whole = [root], 0, True
@@ -111,7 +133,9 @@ def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
             stack[-1][1].append((token[1:], []))
             stack.append(stack[-1][1][-1])
         elif token[0] == ")":
-            depth = max((depth for depth in range(1, len(stack)) if stack[depth][0] == token[1:]), default=0)
+            depth = max(
+                (depth for depth in range(1, len(stack)) if stack[depth][0] == token[1:]), default=0
+            )
             is_whole &= 0 < depth == len(stack) - 1
             del stack[depth or len(stack) :]
         elif num_used < len(words):
@@ -136,7 +160,9 @@ def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
 
 
 def spans(tree: Tree, is_counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
-    """Constituents as (label, start, end) over the words that are counted; empty ones and the root are not."""
+    """Constituents as (label, start, end) over the words that are counted; empty ones and the root
+    are not.
+    """
     found: Counter[tuple[str, int, int]] = Counter()
     places = itertools.accumulate(is_counted, initial=0)
 
@@ -157,12 +183,15 @@ def spans(tree: Tree, is_counted: Sequence[bool]) -> Counter[tuple[str, int, int
 
 
 def score(golds: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Any]:
-    """Labelled recall, precision and F1 over all sentences, in percent, share of exact trees, and sentences left out.
+    """Labelled recall, precision and F1 over all sentences, in percent, share of exact trees, and
+    sentences left out.
 
     A sentence is left out, as by EVALB, if the words of its two trees differ.
     """
     if len(golds) != len(guesses):
-        raise ValueError(f"`guess` must have a tree for each of the {len(golds)} of `gold`, got {len(guesses)}.")
+        raise ValueError(
+            f"`guess` must have a tree for each of the {len(golds)} of `gold`, got {len(guesses)}."
+        )
     matched = wanted = given = exact = errors = 0
     for gold, guess in zip(golds, guesses, strict=True):
         if [word for _, word in leaves(gold)] != [word for _, word in leaves(guess)]:
@@ -170,19 +199,39 @@ def score(golds: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Any]:
             continue
         is_counted = [tag not in _PUNCTUATION for tag, _ in leaves(gold)]
         right, found = spans(gold, is_counted), spans(guess, is_counted)
-        matched, wanted, given = matched + (right & found).total(), wanted + right.total(), given + found.total()
+        matched, wanted, given = (
+            matched + (right & found).total(),
+            wanted + right.total(),
+            given + found.total(),
+        )
         exact += right == found
     recall, precision = matched / max(1, wanted), matched / max(1, given)
     f1 = 2 * recall * precision / (recall + precision) if matched else 0.0
-    figures = {"f1": f1, "recall": recall, "precision": precision, "exact": exact / max(1, len(golds) - errors)}
-    return {**{name: 100 * value for name, value in figures.items()}, "sentences": len(golds), "left_out": errors}
+    figures = {
+        "f1": f1,
+        "recall": recall,
+        "precision": precision,
+        "exact": exact / max(1, len(golds) - errors),
+    }
+    return {
+        **{name: 100 * value for name, value in figures.items()},
+        "sentences": len(golds),
+        "left_out": errors,
+    }
 
 
 # ---- the parser ----
 
 
-def prepare(trees: dict[str, list[Tree]], folder: str | Path, vocab_size: int = 4000, with_tags: bool = False) -> None:
-    """Writes words, brackets and trees of each part into a folder, and a tokenizer to which brackets are atoms."""
+def prepare(
+    trees: dict[str, list[Tree]],
+    folder: str | Path,
+    vocab_size: int = 4000,
+    with_tags: bool = False,
+) -> None:
+    """Writes words, brackets and trees of each part into a folder, and a tokenizer to which
+    brackets are atoms.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for part, some in trees.items():
@@ -191,21 +240,34 @@ def prepare(trees: dict[str, list[Tree]], folder: str | Path, vocab_size: int = 
             "brackets": (" ".join(linearised(tree, with_tags)) for tree in some),
             "trees": map(written, some),
         }.items():
-            (folder / f"{part}.{kind}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    brackets = sorted({token for tree in trees["train"] for token in linearised(tree, with_tags)} | {LEAF})
-    tokenizer = train_tokenizer([folder / "train.words"], vocab_size=vocab_size - len(brackets), show_progress=False)
+            (folder / f"{part}.{kind}").write_text(
+                "".join(f"{line}\n" for line in lines), encoding="utf-8"
+            )
+    brackets = sorted(
+        {token for tree in trees["train"] for token in linearised(tree, with_tags)} | {LEAF}
+    )
+    tokenizer = train_tokenizer(
+        [folder / "train.words"], vocab_size=vocab_size - len(brackets), show_progress=False
+    )
     tokenizer.add_tokens([AddedToken(token, rstrip=True, normalized=False) for token in brackets])
     tokenizer.save_pretrained(folder / "tokenizer")
 
 
 def source_text(words: Iterable[str]) -> str:
     """Words between spaces, without brackets and white space of their own."""
-    return " ".join("".join(_ESCAPED.get(letter, letter) for letter in word if not letter.isspace()) for word in words)
+    return " ".join(
+        "".join(_ESCAPED.get(letter, letter) for letter in word if not letter.isspace())
+        for word in words
+    )
 
 
 def bracket_finder(tokenizer: Any) -> Callable[[str], list[str]]:
     """Returns a function that finds the bracket tokens in what the tokenizer decodes."""
-    brackets = sorted((token for token in tokenizer.get_added_vocab() if token[0] in "()[X"), key=len, reverse=True)
+    brackets = sorted(
+        (token for token in tokenizer.get_added_vocab() if token[0] in "()[X"),
+        key=len,
+        reverse=True,
+    )
     return re.compile("|".join(map(re.escape, brackets))).findall
 
 
@@ -216,15 +278,25 @@ def f1_of(tokenizer: Any, golds: Sequence[Tree]) -> Callable[[Any], dict[str, fl
     def compute(found: Any) -> dict[str, float]:
         ids = np.where(found.predictions < 0, tokenizer.pad_token_id, found.predictions)
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
-        guesses = [rebuilt(find(text), leaves(gold)) for text, gold in zip(texts, golds, strict=True)]
+        guesses = [
+            rebuilt(find(text), leaves(gold)) for text, gold in zip(texts, golds, strict=True)
+        ]
         figures = score(golds, [tree for tree, _ in guesses])
-        return {"f1": figures["f1"], "whole": 100 * sum(whole for _, whole in guesses) / len(guesses)}
+        return {
+            "f1": figures["f1"],
+            "whole": 100 * sum(whole for _, whole in guesses) / len(guesses),
+        }
 
     return compute
 
 
-def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **options: Any) -> dict[str, Any]:
-    """Trains a parser on a folder of `prepare`; options are those of `train`. Returns its results."""
+def train_parser(
+    data: str | Path, output_dir: str | Path, recipe: Recipe, **options: Any
+) -> dict[str, Any]:
+    """Trains a parser on a folder of `prepare`; options are those of `train`.
+
+    Returns its results.
+    """
     data = Path(data)
     files = {
         f"{split}_{side}": str(data / f"{part}.{kind}")
@@ -238,11 +310,17 @@ def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **opt
 
 
 def parse(
-    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], num_best: int | None = None, **options: Any
+    model: Any,
+    tokenizer: Any,
+    sentences: Iterable[Sequence[str]],
+    num_best: int | None = None,
+    **options: Any,
 ) -> Iterator[tuple[Tree, bool]]:
-    """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser learned none.
+    """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser
+    learned none.
 
-    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best. Options: `translate`'s.
+    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best.
+    Options: `translate`'s.
     """
     find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
     num_best = num_best or options.get("num_beams") or model.generation_config.num_beams
@@ -262,7 +340,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     options = {
         "prepare": {"--train": {}, "--dev": {}, "--test": {"required": False}, "--output-dir": {}},
-        "train": {"--data": {}, "--output-dir": {}, "--recipe": {"choices": RECIPES, "default": "parsing-genia"}},
+        "train": {
+            "--data": {},
+            "--output-dir": {},
+            "--recipe": {"choices": RECIPES, "default": "parsing-genia"},
+        },
         "parse": {"--model": {}},
         "score": {"--gold": {}, "--guess": {}},
     }
@@ -271,7 +353,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for option, settings in each.items():
             made[name].add_argument(option, **{"required": "default" not in settings, **settings})
     made["prepare"].add_argument("--vocab-size", type=int, default=4000)
-    made["prepare"].add_argument("--tags", action="store_true", help="keep the part-of-speech tags as leaves")
+    made["prepare"].add_argument(
+        "--tags", action="store_true", help="keep the part-of-speech tags as leaves"
+    )
     for switch in ("--resume", "--bf16"):
         made["train"].add_argument(switch, action="store_true")
     made["train"].add_argument("--max-steps", type=int)
@@ -279,24 +363,34 @@ def main(arguments: Sequence[str] | None = None) -> None:
         made["parse"].add_argument(option, type=of_type, default=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.command == "prepare":
-        parts = {part: list(read_trees(path)) for part in ("train", "dev", "test") if (path := getattr(args, part))}
+        parts = {
+            part: list(read_trees(path))
+            for part in ("train", "dev", "test")
+            if (path := getattr(args, part))
+        }
         prepare(parts, args.output_dir, args.vocab_size, args.tags)
     elif args.command == "train":
         recipe = RECIPES[args.recipe]
         recipe = dataclasses.replace(recipe, max_steps=args.max_steps or recipe.max_steps)
-        results = train_parser(args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16)
+        results = train_parser(
+            args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16
+        )
         f1 = results.get("average_eval_f1", results.get("best_eval_f1", results["last_eval_f1"]))
         print(f"F1 {f1:.2f} on the development set")
     elif args.command == "parse":
         model, tokenizer = load_for_inference(args.model)
-        given = {name: value for name, value in vars(args).items() if name not in ("command", "model")}
+        given = {
+            name: value for name, value in vars(args).items() if name not in ("command", "model")
+        }
         found = []
         for tree, is_whole in parse(model, tokenizer, map(str.split, sys.stdin), **given):
             print(written(tree), flush=True)
             found.append(is_whole)
         print(f"{sum(found):,} of {len(found):,} outputs needed no repair", file=sys.stderr)
     else:
-        print(json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1))
+        print(
+            json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains rows of Table 3, scaled to a recipe, and prints them beside the paper's.
 
-Layers, widths, heads, rates of dropout and label smoothing, and updates are the recipe's times what the paper's row
-has of the paper's base. As in the paper, the weights are those of the last update, and a row is scored on the
-validation set. Each row and seed is a run in a folder of its own; the same command again keeps what is finished and
-resumes what is not.
+Layers, widths, heads, rates of dropout and label smoothing, and updates are the recipe's times what
+the paper's row has of the paper's base. As in the paper, the weights are those of the last update,
+and a row is scored on the validation set. Each row and seed is a run in a folder of its own; the
+same command again keeps what is finished and resumes what is not.
 """
 
 import argparse
@@ -34,19 +34,26 @@ def scaled_recipe(name, recipe):
     """A row of Table 3 with a recipe in the place of the paper's base model.
 
     Raises:
-        ValueError: If a size would be no whole number of at least 1, or a rate not below 1, or not another than the
-            base's although the row changes it.
+        ValueError: If a size would be no whole number of at least 1, or a rate not below 1, or not
+            another than the base's although the row changes it.
     """
     variation, paper_base = ROWS[name], ROWS["base"]
     own = recipe.model_config()
-    row, base = (VaswaniTransformerConfig.from_preset(each.preset) for each in (variation, paper_base))
+    row, base = (
+        VaswaniTransformerConfig.from_preset(each.preset) for each in (variation, paper_base)
+    )
     smoothing = recipe.label_smoothing_factor, variation.label_smoothing, paper_base.label_smoothing
-    max_steps = _scaled_size("max_steps", recipe.max_steps, variation.max_steps, paper_base.max_steps)
+    max_steps = _scaled_size(
+        "max_steps", recipe.max_steps, variation.max_steps, paper_base.max_steps
+    )
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name}-{name}",
         description=f"Row {name} of Table 3 with {recipe.name} as its base.",
-        **{size: _scaled_size(size, getattr(own, size), getattr(row, size), getattr(base, size)) for size in SIZES},
+        **{
+            size: _scaled_size(size, getattr(own, size), getattr(row, size), getattr(base, size))
+            for size in SIZES
+        },
         dropout=_scaled_rate("dropout", own.dropout, row.dropout, base.dropout),
         label_smoothing_factor=_scaled_rate("label_smoothing", *smoothing),
         position_encoding=row.position_encoding,
@@ -65,14 +72,18 @@ def scaled_recipe(name, recipe):
 def _scaled_size(name, own, row, base):
     size, rest = divmod(own * row, base)
     if rest or size < 1:
-        raise ValueError(f"`{name}` must scale by {row} / {base}, got {own}. Change it, or leave the row out.")
+        raise ValueError(
+            f"`{name}` must scale by {row} / {base}, got {own}. Change it, or leave the row out."
+        )
     return size
 
 
 def _scaled_rate(name, own, row, base):
     rate = round(own * row / base, 10)
     if rate >= 1 or (own == 0 and row != base):
-        raise ValueError(f"`{name}` must scale by {row} / {base}, got {own}. Change it, or leave the row out.")
+        raise ValueError(
+            f"`{name}` must scale by {row} / {base}, got {own}. Change it, or leave the row out."
+        )
     return rate
 
 
@@ -96,7 +107,8 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
         **options: Of `training.run.train`: bf16, use_cpu.
     """
     output_dir = Path(output_dir)
-    planned = {name: scaled_recipe(name, recipe) for name in rows or ROWS}  # all: refused before training
+    # all: refused before training
+    planned = {name: scaled_recipe(name, recipe) for name in rows or ROWS}
     tokenizer = recipe.tokenizer or shared_tokenizer(recipe, output_dir)
     for seed in seeds or [recipe.seed]:
         for name, row in planned.items():
@@ -106,13 +118,17 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
                 continue
             if _read(folder / TRAIN_RESULTS_FILE).get("train_steps") != row.max_steps:
                 resume = any(folder.glob("checkpoint-*"))
-                train(row, folder, resume=resume, overwrite=folder.exists() and not resume, **options)
+                train(
+                    row, folder, resume=resume, overwrite=folder.exists() and not resume, **options
+                )
             decoding = {option: getattr(row, option) for option in DECODING}
             evaluate_to_files(folder, row.data_arguments("validation"), **decoding)
 
 
 def read_run(folder, recipe):
-    """Results of a run if it has made the recipe's updates and was scored after them; None otherwise."""
+    """Results of a run if it has made the recipe's updates and was scored after them; None
+    otherwise.
+    """
     results = {**_read(folder / TRAIN_RESULTS_FILE), **_read(folder / TEST_RESULTS_FILE)}
     is_done = results.get("train_steps") == recipe.max_steps and "test_paper_bleu" in results
     return results if is_done else None
@@ -133,7 +149,12 @@ def format_rows(recipe, output_dir):
         runs = [read_run(folder, row) for folder in sorted(Path(output_dir).glob(f"{name}-seed*"))]
         if runs := [run for run in runs if run is not None]:
             perplexities = [run["last_eval_perplexity"] for run in runs]
-            figures[name] = row, runs[0]["num_parameters"], perplexities, [run["test_paper_bleu"] for run in runs]
+            figures[name] = (
+                row,
+                runs[0]["num_parameters"],
+                perplexities,
+                [run["test_paper_bleu"] for run in runs],
+            )
     lines = [
         [
             *"row N d_model d_ff h d_k d_v P_drop eps_ls updates params seeds".split(),
@@ -142,7 +163,14 @@ def format_rows(recipe, output_dir):
     ]
     for name, (row, num_parameters, perplexities, bleus) in figures.items():
         config = row.model_config()
-        sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
+        sizes = (
+            config.num_encoder_layers,
+            config.d_model,
+            config.d_ff,
+            config.num_heads,
+            config.d_k,
+            config.d_v,
+        )
         cells = [
             name,
             *map(str, sizes),
@@ -150,18 +178,31 @@ def format_rows(recipe, output_dir):
             f"{row.label_smoothing_factor:g}",
             f"{row.max_steps:,}",
         ]
-        cells += [f"{num_parameters:,}", str(len(bleus)), _mean(perplexities, 2), "", "", _mean(bleus, 1), "", ""]
+        cells += [
+            f"{num_parameters:,}",
+            str(len(bleus)),
+            _mean(perplexities, 2),
+            "",
+            "",
+            _mean(bleus, 1),
+            "",
+            "",
+        ]
         if "base" in figures and name != "base":
             base_perplexities, base_bleus = figures["base"][2:]
             paper, paper_base = ROWS[name], ROWS["base"]
             cells[-5] = f"{100 * (fmean(perplexities) / fmean(base_perplexities) - 1):+.1f} %"
             cells[-4] = f"{100 * (paper.perplexity / paper_base.perplexity - 1):+.1f} %"
-            cells[-2:] = f"{fmean(bleus) - fmean(base_bleus):+.1f}", f"{paper.bleu - paper_base.bleu:+.1f}"
+            cells[-2:] = (
+                f"{fmean(bleus) - fmean(base_bleus):+.1f}",
+                f"{paper.bleu - paper_base.bleu:+.1f}",
+            )
         lines.append(cells)
     note = (
-        "Perplexity per token and paper BLEU on the validation set, of the last update's weights: means over seeds, "
-        "with the standard deviation where there are several. Compare a distance with it: train base with three "
-        "seeds or more. The paper's distances are those of its own Table 3 (newstest2013)."
+        "Perplexity per token and paper BLEU on the validation set, of the last update's weights: "
+        "means over seeds, with the standard deviation where there are several. Compare a "
+        "distance with it: train base with three seeds or more. The paper's distances are those "
+        "of its own Table 3 (newstest2013)."
     )
     return f"{align_columns(lines)}\n\n{wrap(note)}"
 
@@ -172,7 +213,9 @@ def _mean(values, digits):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--output-dir", required=True)
     parser.add_argument("--recipe", default=BASE, help="row base, to which others are scaled")
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), metavar="ROW", help="default: all")
@@ -180,9 +223,13 @@ def main():
     parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--use-cpu", action="store_true")
     for name in ("train-source", "train-target", "validation-source", "validation-target"):
-        parser.add_argument(f"--{name}", help="text, one sentence a line (default: the recipe's data)")
+        parser.add_argument(
+            f"--{name}", help="text, one sentence a line (default: the recipe's data)"
+        )
     parser.add_argument("--max-steps", type=int, help="updates of base")
-    parser.add_argument("--set", nargs="+", default=[], metavar="NAME=VALUE", help="other values of the recipe")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="other values of the recipe"
+    )
     args = vars(parser.parse_args())
     values = dict(pair.split("=", 1) for pair in args.pop("set"))
     for name, value in values.items():

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the curves of a run, beside those of others, into its folder, where the card shows them; needs the extra viz.
+"""Draws the curves of a run, beside those of others, into its folder, where the card shows them;
+needs the extra viz.
 
 python scripts/paper/training_curves.py runs/my-model [runs/other ...]
 """
@@ -26,7 +27,10 @@ FIGURES = {
 
 def draw(runs):
     """A panel for each figure that the first run's log has, with a curve of each run."""
-    logs = {run.name: json.loads((run / STATE_FILE).read_text(encoding="utf-8"))["log_history"] for run in runs}
+    logs = {
+        run.name: json.loads((run / STATE_FILE).read_text(encoding="utf-8"))["log_history"]
+        for run in runs
+    }
     names = [name for name in FIGURES if any(name in entry for entry in logs[runs[0].name])]
     figure = Figure(figsize=(4 * len(names), 3.6), dpi=120, layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
@@ -45,8 +49,12 @@ def draw(runs):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished run")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUN", help="folder of a finished run"
+    )
     runs = [run.resolve() for run in parser.parse_args(argv).runs]
     draw(runs).savefig(runs[0] / CURVES_FILE)
     refresh_card(runs[0])

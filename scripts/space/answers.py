@@ -27,30 +27,40 @@ MAX_MAP_CHARACTERS = 4_000_000  # of all maps of a text, as they are sent
 def answer(model, tokenizer, text, num_best):
     """Translate a visitor's text.
 
-    The answer has a `message` that says why there is no translation. Otherwise it has `before`, the text before the
-    first sentence, and `sentences`. Each sentence has its `source`, the text `after` it, and `translations`. Each
-    translation has its figures and either `maps` ("cross" and "decoder") or a `note` that says why there are none. The
-    map `encoder` belongs to the sentence.
+    The answer has a `message` that says why there is no translation. Otherwise it has `before`, the
+    text before the first sentence, and `sentences`. Each sentence has its `source`, the text
+    `after` it, and `translations`. Each translation has its figures and either `maps` ("cross" and
+    "decoder") or a `note` that says why there are none. The map `encoder` belongs to the sentence.
     """
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters become "�"
+    # half characters become "�"
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if not text.strip():
         return {"message": "Type a sentence to translate."}
     sources = split_text(text)[1::2]
     if not sources:
         return {"message": "This text has no words to translate."}
     if len(sources) > MAX_SENTENCES:
-        return {"message": f"This text has {len(sources):,} sentences; the page takes up to {MAX_SENTENCES}."}
+        return {
+            "message": f"This text has {len(sources):,} sentences; "
+            f"the page takes up to {MAX_SENTENCES}."
+        }
     limit = MAX_SOURCE_TOKENS
     if model.config.position_encoding == "learned":
         limit = min(limit, model.config.max_position_embeddings)
     longest = max(num_tokens(tokenizer, source) for source in sources)
     if longest > limit:
-        return {"message": f"A sentence has {longest:,} tokens; the page takes up to {limit:,}. Try a shorter one."}
+        return {
+            "message": f"A sentence has {longest:,} tokens; the page takes up to {limit:,}. "
+            "Try a shorter one."
+        }
     try:
         return translated(model, tokenizer, text, num_best)
     except (MemoryError, RuntimeError):
         logging.get_logger(__name__).exception("a text could not be translated")
-        return {"message": "The server failed on this text, perhaps for lack of memory. Try a shorter one."}
+        return {
+            "message": "The server failed on this text, perhaps for lack of memory. "
+            "Try a shorter one."
+        }
 
 
 def translated(model, tokenizer, text, num_best):
@@ -58,7 +68,9 @@ def translated(model, tokenizer, text, num_best):
 
     options = {"num_return_sequences": num_best, "return_dict_in_generate": False}
     engine = TorchEngine(model, tokenizer, options, return_scores=True)
-    reader = TextReader(tokenizer, model.config.source_language, model.config.target_language, splits=True)
+    reader = TextReader(
+        tokenizer, model.config.source_language, model.config.target_language, splits=True
+    )
     (document,) = translate_texts([text], reader, engine, Batching())
     decoding = decoding_config(model)
     parts = document.parts
@@ -92,7 +104,10 @@ def why_no_maps(tokenizer, source, target, num_sent):
     for side, text in (("sentence", source), ("translation", target)):
         length = num_tokens(tokenizer, text)
         if length > MAX_MAP_TOKENS:
-            return f"This {side} has {length} tokens; attention is shown for up to {MAX_MAP_TOKENS} on each side."
+            return (
+                f"This {side} has {length} tokens; "
+                f"attention is shown for up to {MAX_MAP_TOKENS} on each side."
+            )
     if num_sent > MAX_MAP_CHARACTERS:
         return "The text is long: translate this sentence alone to see its attention."
     return ""
@@ -103,8 +118,16 @@ def num_tokens(tokenizer, text):
 
 
 def packed(weights, rows, columns):
-    """Pack weights (layers, heads, rows, columns) from 0 to 1 into one byte each, with the tokens of both sides."""
+    """Pack weights (layers, heads, rows, columns) from 0 to 1 into one byte each, with the tokens
+    of both sides.
+    """
     data = np.rint(weights * 255).astype(np.uint8).tobytes()
     num_layers, num_heads = weights.shape[:2]
     text = base64.b64encode(data).decode("ascii")
-    return {"layers": num_layers, "heads": num_heads, "rows": rows, "columns": columns, "weights": text}
+    return {
+        "layers": num_layers,
+        "heads": num_heads,
+        "rows": rows,
+        "columns": columns,
+        "weights": text,
+    }

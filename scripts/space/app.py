@@ -1,10 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A page that translates with a model and shows what it attends to, on this machine or as a Space of the Hub.
+"""A page that translates with a model and shows what it attends to, on this machine or as a Space
+of the Hub.
 
 python scripts/space/app.py --model runs/my-model
 
-It loads nothing from other servers and keeps nothing of what is typed. It needs this package and gradio.
+It loads nothing from other servers and keeps nothing of what is typed. It needs this package and
+gradio.
 """
 
 import argparse
@@ -20,7 +22,14 @@ from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import decoding_config
 
 HERE = Path(__file__).parent
-LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
+LANGUAGES = {
+    "cs": "Czech",
+    "de": "German",
+    "en": "English",
+    "es": "Spanish",
+    "fr": "French",
+    "it": "Italian",
+}
 EXAMPLES = {
     "de": ["Warum hast du dein altes Auto verkauft?", "Meine Schwester möchte Deutsch lernen."],
     "en": ["Why did you sell your old car?", "My sister wants to learn German."],
@@ -53,7 +62,9 @@ def create_page(model, tokenizer, name, num_best):
     """
     config = model.config
     num_best = min(num_best, decoding_config(model).num_beams)
-    source, target = (LANGUAGES.get(code, code) for code in (config.source_language, config.target_language))
+    source, target = (
+        LANGUAGES.get(code, code) for code in (config.source_language, config.target_language)
+    )
     heading = f"{source} to {target}" if config.language_pair else "Translation"
     is_free = threading.Lock()
 
@@ -64,7 +75,10 @@ def create_page(model, tokenizer, name, num_best):
     page = gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False)
     with page:
         # Escaped: a downloaded model's config may hold markup, with pictures and links to anywhere.
-        escaped, code = re.sub(r"([^\w\s])", r"\\\1", " ".join(heading.split())), name.replace("`", "'")
+        escaped, code = (
+            re.sub(r"([^\w\s])", r"\\\1", " ".join(heading.split())),
+            name.replace("`", "'"),
+        )
         gr.Markdown(f"# {escaped}\n`{code}`, the Transformer of *Attention Is All You Need*")
         box = gr.Textbox(
             label=f"Text in {source}" if source else "Text",
@@ -84,12 +98,22 @@ def create_page(model, tokenizer, name, num_best):
         )
         gr.Markdown("Nothing that you type is stored.")
         triggers = [box.submit, button.click]
-        gr.on(triggers, translate, box, view, api_name="translate", trigger_mode="always_last", concurrency_limit=1)
+        gr.on(
+            triggers,
+            translate,
+            box,
+            view,
+            api_name="translate",
+            trigger_mode="always_last",
+            concurrency_limit=1,
+        )
     return page.queue(max_size=100)  # visitors who wait
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     model_id = os.environ.get("MODEL_ID")  # as a Space has it
     parser.add_argument(
         "--model",
@@ -97,15 +121,25 @@ def main():
         required=not model_id,
         help="folder of a model, or its id on the Hub (default: the variable MODEL_ID)",
     )
-    parser.add_argument("--host", help="address to listen at; 0.0.0.0 lets others in (default: 127.0.0.1)")
-    parser.add_argument("--port", type=int, help="port to listen at (default: the first free one from 7860)")
-    parser.add_argument("--n-best", type=int, default=4, help="translations shown of each sentence (default: 4)")
+    parser.add_argument(
+        "--host", help="address to listen at; 0.0.0.0 lets others in (default: 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port", type=int, help="port to listen at (default: the first free one from 7860)"
+    )
+    parser.add_argument(
+        "--n-best", type=int, default=4, help="translations shown of each sentence (default: 4)"
+    )
     parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
     args = parser.parse_args()
     model, tokenizer = load_for_inference(args.model, device=args.device)
     is_folder = Path(args.model).is_dir()
-    page = create_page(model, tokenizer, Path(args.model).resolve().name if is_folder else args.model, args.n_best)
-    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+    page = create_page(
+        model, tokenizer, Path(args.model).resolve().name if is_folder else args.model, args.n_best
+    )
+    theme = gr.themes.Default(
+        font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
+    )
     page.launch(
         server_name=args.host,
         server_port=args.port,

@@ -8,9 +8,9 @@ import torch
 def attention_maps(model, tokenizer, source, target):
     """Return (weights, row tokens, column tokens) for each kind of attention.
 
-    Weights are an array (layers, heads, rows, columns), and each row sums to 1. The kinds are "encoder" (source tokens
-    to source tokens), "decoder" (target tokens fed to those before them) and "cross" (target tokens predicted to
-    source tokens).
+    Weights are an array (layers, heads, rows, columns), and each row sums to 1. The kinds are
+    "encoder" (source tokens to source tokens), "decoder" (target tokens fed to those before them)
+    and "cross" (target tokens predicted to source tokens).
 
     Args:
         model: In eval mode.
@@ -23,12 +23,20 @@ def attention_maps(model, tokenizer, source, target):
         outputs = model(**encoded, output_attentions=True)
     encoder, decoder, cross = (
         torch.cat(weights).cpu().double().numpy()
-        for weights in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
+        for weights in (
+            outputs.encoder_attentions,
+            outputs.decoder_attentions,
+            outputs.cross_attentions,
+        )
     )
     read = shown_tokens(tokenizer, source)
     predicted = shown_tokens(tokenizer, target)
     fed = [tokenizer.bos_token, *predicted[:-1]]
-    return {"encoder": (encoder, read, read), "decoder": (decoder, fed, fed), "cross": (cross, predicted, read)}
+    return {
+        "encoder": (encoder, read, read),
+        "decoder": (decoder, fed, fed),
+        "cross": (cross, predicted, read),
+    }
 
 
 def shown_tokens(tokenizer, text):

@@ -6,7 +6,11 @@ import torch
 from tables import cost_table, estimate_cost, format_cost, paper_trainings
 from tiny import make_config
 
-from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration, analysis
+from vaswani_transformer import (
+    VaswaniTransformerConfig,
+    VaswaniTransformerForConditionalGeneration,
+    analysis,
+)
 from vaswani_transformer.analysis.cost import layer_parameters, training_flops
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
@@ -48,8 +52,23 @@ def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("TABLE_1", "SELF_ATTENTION", "RECURRENT", "CONVOLUTIONAL", "RESTRICTED_SELF_ATTENTION", "paper_flops"),
-        *("CONTIGUOUS_PATH_LENGTH", "SEPARABLE_COMPLEXITY", "Sizes", "Order", "LayerType", "Table3Row", "table_3"),
+        *(
+            "TABLE_1",
+            "SELF_ATTENTION",
+            "RECURRENT",
+            "CONVOLUTIONAL",
+            "RESTRICTED_SELF_ATTENTION",
+            "paper_flops",
+        ),
+        *(
+            "CONTIGUOUS_PATH_LENGTH",
+            "SEPARABLE_COMPLEXITY",
+            "Sizes",
+            "Order",
+            "LayerType",
+            "Table3Row",
+            "table_3",
+        ),
     ],
 )
 def test_name_that_moved_into_the_script_says_so(name):
@@ -60,10 +79,19 @@ def test_name_that_moved_into_the_script_says_so(name):
 
 def test_estimate_follows_from_tokens_and_speed():
     cost = estimate_cost(RECIPE, **SPEED)
-    assert (cost.source_tokens, cost.target_tokens, cost.seconds, cost.device_seconds) == (3000, 2000, 100.0, 400.0)
+    assert (cost.source_tokens, cost.target_tokens, cost.seconds, cost.device_seconds) == (
+        3000,
+        2000,
+        100.0,
+        400.0,
+    )
     assert (cost.tokens_per_second, cost.num_devices) == (50.0, 4.0)
     counted = training_flops(RECIPE.model_config(), 3000, 2000)
-    assert (cost.flops_counted, cost.flops_paper, cost.utilization) == (counted, 4e11, counted / 4e11)
+    assert (cost.flops_counted, cost.flops_paper, cost.utilization) == (
+        counted,
+        4e11,
+        counted / 4e11,
+    )
 
 
 def test_estimate_without_a_matrix_rate_has_no_figure_the_papers_way():
@@ -94,5 +122,8 @@ def test_cost_is_printed_beside_the_papers():
     assert table["FLOPs, device seconds x matrix rate"] == ("5.00e18", "3.28e18")
     assert table["FLOPs, counted"][0] == table["FLOPs, counted"][1]
     assert table["FLOPs, as Table 2 prints them"] == ("", "3.3e18")
-    told = "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; by its time a step, 100,000 x 0.4 s"
+    told = (
+        "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; "
+        "by its time a step, 100,000 x 0.4 s"
+    )
     assert told in format_cost(cost).replace("\n", " ")

@@ -6,16 +6,23 @@ import pytest
 
 SENTENCES = {
     "en": ["A dog runs in the park.", "Two women read a book.", "A dog reads.", "Two dogs run."],
-    "de": ["Ein Hund rennt im Park.", "Zwei Frauen lesen ein Buch.", "Ein Hund liest.", "Zwei Hunde rennen."],
+    "de": [
+        "Ein Hund rennt im Park.",
+        "Zwei Frauen lesen ein Buch.",
+        "Ein Hund liest.",
+        "Zwei Hunde rennen.",
+    ],
 }
 
 
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
-    """A folder, as the working directory, with two small aligned text files train.en and train.de."""
+    """A working directory with two small aligned text files, train.en and train.de."""
     monkeypatch.chdir(tmp_path)
     for language, sentences in SENTENCES.items():
-        (tmp_path / f"train.{language}").write_text("\n".join(sentences * 10) + "\n", encoding="utf-8")
+        (tmp_path / f"train.{language}").write_text(
+            "\n".join(sentences * 10) + "\n", encoding="utf-8"
+        )
     return tmp_path
 
 

@@ -49,15 +49,28 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
-    assert "more takes more memory (default: 4096; CTranslate2 on a CPU: 1024)" in capsys.readouterr().out
+    assert (
+        "more takes more memory (default: 4096; CTranslate2 on a CPU: 1024)"
+        in capsys.readouterr().out
+    )
     with pytest.raises(SystemExit):
         main(["train", "--help-all"])
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
-    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow", "matplotlib"]
+def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(
+    corpus,
+):
+    others = [
+        "accelerate",
+        "evaluate",
+        "sacrebleu",
+        "sacremoses",
+        "pandas",
+        "pyarrow",
+        "matplotlib",
+    ]
     others += ["ctranslate2", "onnx", "onnxruntime", "onnxscript"]
     program = (
         f"import sys\nfor name in {['datasets', *others]!r}: sys.modules[name] = None\n"
@@ -75,14 +88,21 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
 @pytest.mark.parametrize(
     ("package", "extra", "modules", "arguments"),
     [
-        ("sacrebleu", "eval", ["evaluation.report", "evaluation.metrics"], ["evaluate", "--model", "model", *DATA]),
+        (
+            "sacrebleu",
+            "eval",
+            ["evaluation.report", "evaluation.metrics"],
+            ["evaluate", "--model", "model", *DATA],
+        ),
         ("accelerate", "train", [], ["train", "--output-dir", "new"]),
     ],
 )
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(
     package, extra, modules, arguments, model_folder, corpus, monkeypatch, capsys
 ):
-    """Modules that another test has imported are imported anew here, and are back in their places afterwards."""
+    """Modules that another test has imported are imported anew here, and are back in their places
+    afterwards.
+    """
     monkeypatch.setitem(sys.modules, package, None)
     for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -96,7 +116,9 @@ def test_missing_package_is_named_with_the_command_that_installs_its_extra(
 
 @pytest.mark.slow
 def test_train_evaluate_translate_and_average_work_one_after_the_other(corpus, capsys):
-    arguments = train_arguments(test_source="train.en", test_target="train.de", max_new_tokens_over_source="2")
+    arguments = train_arguments(
+        test_source="train.en", test_target="train.de", max_new_tokens_over_source="2"
+    )
     assert main(arguments) == 0
     assert json.loads(Path("run/train_results.json").read_text())["train_steps"] == 4
 
@@ -104,13 +126,36 @@ def test_train_evaluate_translate_and_average_work_one_after_the_other(corpus, c
     assert "tok:13a" in capsys.readouterr().out
     results = json.loads(Path("run/test_results.json").read_text())
     assert results["test_num_sentences"] == len(Path("out.de").read_text().splitlines()) == 40
-    assert {"test_sacrebleu", "test_sacrebleu_signature", "test_chrf", "test_chrf_signature"} <= set(results)
+    assert {
+        "test_sacrebleu",
+        "test_sacrebleu_signature",
+        "test_chrf",
+        "test_chrf_signature",
+    } <= set(results)
 
-    assert main(["translate", "--model", "run", "--device", "cpu", "--input", "train.en", "--output", "again.de"]) == 0
+    assert (
+        main(
+            [
+                "translate",
+                "--model",
+                "run",
+                "--device",
+                "cpu",
+                "--input",
+                "train.en",
+                "--output",
+                "again.de",
+            ]
+        )
+        == 0
+    )
     assert Path("again.de").read_bytes() == Path("out.de").read_bytes()
 
     assert main(["average", "run", "--output-dir", "averaged"]) == 0
-    assert main(["evaluate", "--model", "averaged", "--source", "train.en", "--reference", "train.de"]) == 0
+    assert (
+        main(["evaluate", "--model", "averaged", "--source", "train.en", "--reference", "train.de"])
+        == 0
+    )
 
 
 def test_an_error_of_several_lines_is_shown_in_one(capsys, monkeypatch):

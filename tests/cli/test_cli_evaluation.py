@@ -38,27 +38,51 @@ def test_translate_reads_stdin_and_writes_stdout(model_folder, monkeypatch, capf
 @pytest.mark.parametrize("command", ["evaluate", "translate"])
 def test_incomplete_checkpoint_folder_is_refused_by_name(command, model_folder, corpus, capsys):
     (model_folder / "model.safetensors").unlink()
-    data = {"evaluate": ["--source", "train.en", "--reference", "train.de"], "translate": ["--input", "train.en"]}
+    data = {
+        "evaluate": ["--source", "train.en", "--reference", "train.de"],
+        "translate": ["--input", "train.en"],
+    }
     error = refused(capsys, [command, "--model", str(model_folder), *data[command]])
     assert f"no file named model.safetensors found in directory {model_folder}" in error
 
 
 def test_tokenizer_larger_than_the_vocabulary_is_refused(model_folder, corpus, capsys):
-    assert main(["train-tokenizer", "train.en", "train.de", "--output-dir", "larger", "--vocab-size", "310"]) == 0
+    assert (
+        main(
+            [
+                "train-tokenizer",
+                "train.en",
+                "train.de",
+                "--output-dir",
+                "larger",
+                "--vocab-size",
+                "310",
+            ]
+        )
+        == 0
+    )
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (model_folder / name).write_bytes(Path("larger", name).read_bytes())
-    error = refused(capsys, ["translate", "--model", str(model_folder), "--device", "cpu", "--input", "train.en"])
+    error = refused(
+        capsys,
+        ["translate", "--model", str(model_folder), "--device", "cpu", "--input", "train.en"],
+    )
     assert "at most the 300 entries of the model's vocabulary, got 310" in error
 
 
-def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_path, tiny_tokenizer, capsys):
-    make_model(position_encoding="learned", max_position_embeddings=8).save_pretrained(tmp_path / "model")
+def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(
+    tmp_path, tiny_tokenizer, capsys
+):
+    make_model(position_encoding="learned", max_position_embeddings=8).save_pretrained(
+        tmp_path / "model"
+    )
     tiny_tokenizer.save_pretrained(tmp_path / "model")
     (tmp_path / "in").write_text("A dog. " * 20 + "\n")
     (tmp_path / "out").write_text("old")
     files = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
     error = refused(
-        capsys, ["translate", "--model", str(tmp_path / "model"), "--device", "cpu", "--overwrite", *files]
+        capsys,
+        ["translate", "--model", str(tmp_path / "model"), "--device", "cpu", "--overwrite", *files],
     )
     assert "`max_position_embeddings` = 8" in error
     assert (tmp_path / "out").read_text() == "old"
@@ -77,10 +101,14 @@ def test_missing_model_without_a_test_set_is_refused_as_missing(model, corpus, c
     assert f"`--model` must be the folder of a trained model, got {model}" in error
 
 
-@pytest.mark.parametrize("data", [{"train_source": "train.en", "train_target": "train.de"}, {"dataset": "builtin"}])
+@pytest.mark.parametrize(
+    "data", [{"train_source": "train.en", "train_target": "train.de"}, {"dataset": "builtin"}]
+)
 def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_folder, capsys):
     Recipe(source_language="en", target_language="de", **data).save(model_folder)
-    error = refused(capsys, ["evaluate", "--model", str(model_folder), "--device", "cpu", "--split", "foo"])
+    error = refused(
+        capsys, ["evaluate", "--model", str(model_folder), "--device", "cpu", "--split", "foo"]
+    )
     assert "foo" in error
     assert "attribute" not in error
 
@@ -97,11 +125,16 @@ ONE_SET = "must be exactly one of `--source` with `--reference`, `--pairs` or `-
         ([*DATA, "--dataset", "builtin"], ONE_SET),
         (["--pairs", "pairs.csv", "--dataset", "builtin"], ONE_SET),
         ([*DATA, "--pairs", "pairs.csv"], ONE_SET),
-        ([*DATA, "--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
+        (
+            [*DATA, "--dataset-config", "xx"],
+            "`--dataset-config` must come with --dataset, got xx alone",
+        ),
         ([*DATA, "--split", "xx"], "`--split` must come with --dataset, got xx alone"),
     ],
 )
-def test_evaluate_refuses_what_does_not_go_together(arguments, message, model_folder, corpus, capsys):
+def test_evaluate_refuses_what_does_not_go_together(
+    arguments, message, model_folder, corpus, capsys
+):
     assert message in refused(capsys, ["evaluate", "--model", "model", *arguments])
 
 
@@ -121,17 +154,31 @@ def test_evaluate_refuses_an_output_before_it_loads_the_model(path, message, cor
 def test_option_that_is_gone_says_where_the_scores_are(capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", "--model", "model", "--results", "out"])
-    assert "--results was removed in 0.3.0. The scores are in the model's folder" in capsys.readouterr().err
+    assert (
+        "--results was removed in 0.3.0. The scores are in the model's folder"
+        in capsys.readouterr().err
+    )
 
 
-def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
+def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(
+    model_folder, corpus, monkeypatch, capsys
+):
     def write_or_fail(lines, path):
         if str(path) == "out":
             raise OSError("disk full")
         return write_lines(lines, path)
 
     monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", write_or_fail)
-    arguments = ["evaluate", "--model", str(model_folder), *DATA, "--device", "cpu", "--translations", "out"]
+    arguments = [
+        "evaluate",
+        "--model",
+        str(model_folder),
+        *DATA,
+        "--device",
+        "cpu",
+        "--translations",
+        "out",
+    ]
     error = refused(capsys, arguments)
     assert error == "error: disk full"
     assert (model_folder / "test_results.json").is_file()
@@ -149,12 +196,19 @@ def run_with_card(model_folder, corpus):
 
 
 def test_evaluate_writes_its_scores_into_the_runs_card(run_with_card, capsys):
-    assert main(["evaluate", "--model", "model", "--split", "train", "--tokenized", "--device", "cpu"]) == 0
+    assert (
+        main(["evaluate", "--model", "model", "--split", "train", "--tokenized", "--device", "cpu"])
+        == 0
+    )
     assert capsys.readouterr().out.endswith("model card updated: model/README.md\n")
-    (results,) = (json.loads(path.read_text(encoding="utf-8")) for path in run_with_card.glob("test_results*.json"))
+    (results,) = (
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in run_with_card.glob("test_results*.json")
+    )
     found = ModelCard.load(run_with_card / "README.md").data.eval_results
     assert [result.metric_value for result in found] == [
-        results[f"test_{metric}"] for metric in ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
+        results[f"test_{metric}"]
+        for metric in ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
     ]
 
 
@@ -186,10 +240,22 @@ def test_evaluate_leaves_the_card_alone(case, run_with_card, capsys):
 
 
 def test_translate_n_best_writes_json_lines(model_folder, corpus):
-    command = ["translate", "--model", str(model_folder), "--input", "train.en", "--output", "best.jsonl"]
+    command = [
+        "translate",
+        "--model",
+        str(model_folder),
+        "--input",
+        "train.en",
+        "--output",
+        "best.jsonl",
+    ]
     assert main([*command, "--n-best", "2"]) == 0
-    rows = [json.loads(line) for line in Path("best.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert [row["source"] for row in rows] == Path("train.en").read_text(encoding="utf-8").splitlines()
+    rows = [
+        json.loads(line) for line in Path("best.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert [row["source"] for row in rows] == Path("train.en").read_text(
+        encoding="utf-8"
+    ).splitlines()
     for row in rows:
         scores = [translation["score"] for translation in row["translations"]]
         assert len(scores) == 2
@@ -214,7 +280,12 @@ def test_score_writes_a_json_line_for_each_pair(model_folder, corpus, capsys):
 
 def test_files_of_different_length_are_refused(model_folder, corpus, capsys):
     Path("short.de").write_text("Ein Hund.\n", encoding="utf-8")
-    arguments = ["score", "--model", str(model_folder), *"--source train.en --target short.de --output out".split()]
+    arguments = [
+        "score",
+        "--model",
+        str(model_folder),
+        *"--source train.en --target short.de --output out".split(),
+    ]
     assert "40 lines in train.en and 1 lines in short.de" in refused(capsys, arguments)
     assert not Path("out").exists()
 

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The sub-command push, as far as it goes without a Hub (tests/test_hub.py has the rest), and scripts/train_uv.py."""
+"""The sub-command push, as far as it goes without a Hub (tests/test_hub.py has the rest), and
+scripts/train_uv.py.
+"""
 
 import json
 import re
@@ -19,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
     error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
-    assert "`--model` must be the folder of a whole model with its card" in error and "without README.md" in error
+    assert (
+        "`--model` must be the folder of a whole model with its card" in error
+        and "without README.md" in error
+    )
 
 
 def test_push_asks_for_a_license_in_one_line(model_folder, capsys):
@@ -39,13 +44,18 @@ def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
 def test_push_of_a_marian_export_says_what_to_do(option, capsys):
     with pytest.raises(SystemExit):
         main(["push", "--model", "run", "--repo-id", "me/model", option, "me/marian"])
-    assert f"{option} was removed in 0.3.0. Export --to marian, then `hf upload" in capsys.readouterr().err
+    assert (
+        f"{option} was removed in 0.3.0. Export --to marian, then `hf upload"
+        in capsys.readouterr().err
+    )
 
 
 def train_by_uv(words, monkeypatch, failed=0):
     """The code at which scripts/train_uv.py ends, and what it has called."""
     called, url = [], RepoUrl("https://huggingface.co/me/model")
-    monkeypatch.setattr("huggingface_hub.create_repo", lambda name, exist_ok: called.append(name) or url)
+    monkeypatch.setattr(
+        "huggingface_hub.create_repo", lambda name, exist_ok: called.append(name) or url
+    )
     monkeypatch.setattr("subprocess.call", lambda words: called.append(words) or failed)
     monkeypatch.setattr(sys, "argv", ["train_uv.py", *words])
     monkeypatch.setenv("UV", "/bin/uv")
@@ -55,12 +65,21 @@ def train_by_uv(words, monkeypatch, failed=0):
 
 
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
-@pytest.mark.parametrize("package", ["git+https://host/me/it@v1", "git+ssh://git@host/it@1a2b", "/mnt/it-1-any.whl"])
+@pytest.mark.parametrize(
+    "package", ["git+https://host/me/it@v1", "git+ssh://git@host/it@1a2b", "/mnt/it-1-any.whl"]
+)
 def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch):
     words = ["me/model", "--package", package, "--license", "mit", "--recipe", "quickstart"]
     code, called = train_by_uv(words, monkeypatch, failed)
     assert code == failed
-    run = ["/bin/uv", "tool", "run", "--from", f"vaswani-transformer[train,eval] @ {package}", "vaswani-transformer"]
+    run = [
+        "/bin/uv",
+        "tool",
+        "run",
+        "--from",
+        f"vaswani-transformer[train,eval] @ {package}",
+        "vaswani-transformer",
+    ]
     commands = {
         "train": [*run, "train", "--output-dir", "model", "--recipe", "quickstart"],
         "push": [*run, "push", "--model", "model", "--repo-id", "me/model", "--license", "mit"],
@@ -71,10 +90,23 @@ def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch
 
 @pytest.mark.parametrize(
     "package",
-    [None, "vaswani-transformer", "git+https://host/me/it", "git+ssh://git@host/it", "git+https://me@host/it"],
+    [
+        None,
+        "vaswani-transformer",
+        "git+https://host/me/it",
+        "git+ssh://git@host/it",
+        "git+https://me@host/it",
+    ],
 )
 def test_train_uv_installs_nothing_without_a_source_that_is_fixed(package, monkeypatch, capsys):
-    words = ["me/model", *(["--package", package] if package else []), "--license", "mit", "--recipe", "quickstart"]
+    words = [
+        "me/model",
+        *(["--package", package] if package else []),
+        "--license",
+        "mit",
+        "--recipe",
+        "quickstart",
+    ]
     assert train_by_uv(words, monkeypatch) == (2, [])
     assert "--package" in capsys.readouterr().err
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 NUM_LINES = 200_000
-# In the second half. Whoever kept 100,000 lines, their tokens or their translations would grow by 50 MiB and more; the
-# allocator alone moves by some MiB with the shapes of batches.
+# In the second half. Whoever kept 100,000 lines, their tokens or their translations would grow by
+# 50 MiB and more; the allocator alone moves by some MiB with the shapes of batches.
 GROWTH_MIB = 16
 
 
@@ -32,20 +32,47 @@ def test_memory_stays_flat_over_200_000_lines(way, model_folder, corpus):
     words, generator = "A dog runs in the park . Two women read a book .".split(), random.Random(0)
     # Lines of the same kind from first to last, or longer numbers alone would ask for more memory.
     lines = [
-        f"{number:06} {' '.join(generator.sample(words, generator.randrange(1, 6)))}" for number in range(NUM_LINES)
+        f"{number:06} {' '.join(generator.sample(words, generator.randrange(1, 6)))}"
+        for number in range(NUM_LINES)
     ]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = [sys.executable, "-m", "vaswani_transformer.cli", "translate", "--model", str(model_folder)]
-    command += ["--device", "cpu", "--num-beams", "1", "--max-new-tokens-over-source", "0", "--n-best", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "vaswani_transformer.cli",
+        "translate",
+        "--model",
+        str(model_folder),
+    ]
+    command += [
+        "--device",
+        "cpu",
+        "--num-beams",
+        "1",
+        "--max-new-tokens-over-source",
+        "0",
+        "--n-best",
+        "1",
+    ]
     files = ["--input", "in", "--output", "out"] if way == "file to file" else []
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2]),
+    }
     streams = {} if files else {"stdin": open("in", "rb"), "stdout": open("out", "wb")}  # noqa: SIM115
-    process = subprocess.Popen([*command, *files], env=environment, stderr=subprocess.DEVNULL, **streams)
+    process = subprocess.Popen(
+        [*command, *files], env=environment, stderr=subprocess.DEVNULL, **streams
+    )
     written, seen = Path("out.part" if files else "out"), []
     try:
         while process.poll() is None:
             assert time.sleep(0.2) is None
-            if written.exists() and written.stat().st_size and (size := resident_mib(process)) is not None:
+            if (
+                written.exists()
+                and written.stat().st_size
+                and (size := resident_mib(process)) is not None
+            ):
                 seen.append(size)
     finally:
         process.kill()
@@ -54,5 +81,8 @@ def test_memory_stays_flat_over_200_000_lines(way, model_folder, corpus):
         assert [json.loads(line)["source"] for line in found] == lines
     half = len(seen) // 2
     quarter = half // 2
-    print(f"{way}: MiB by tenths of the time: {[round(size) for size in seen[:: max(1, len(seen) // 10)]]}")
+    print(
+        f"{way}: MiB by tenths of the time: "
+        f"{[round(size) for size in seen[:: max(1, len(seen) // 10)]]}"
+    )
     assert max(seen[half:]) - max(seen[quarter:half]) < GROWTH_MIB

@@ -17,16 +17,31 @@ from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 
 def test_train_has_an_option_for_every_field_of_a_recipe():
-    options = cli.build_parser()._subparsers._group_actions[0].choices["train"]._option_string_actions
-    assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)} <= set(options)
+    options = (
+        cli.build_parser()._subparsers._group_actions[0].choices["train"]._option_string_actions
+    )
+    assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)} <= set(
+        options
+    )
 
 
 def parsed(*arguments):
-    return cli.chosen_recipe(cli.build_parser().parse_args(["train", "--output-dir", "run", *arguments]))
+    return cli.chosen_recipe(
+        cli.build_parser().parse_args(["train", "--output-dir", "run", *arguments])
+    )
 
 
 def test_given_values_replace_those_of_the_recipe():
-    recipe = parsed("--recipe", "quickstart", "--max-steps", "7", "--dropout", "0.25", "--attention-bias", "true")
+    recipe = parsed(
+        "--recipe",
+        "quickstart",
+        "--max-steps",
+        "7",
+        "--dropout",
+        "0.25",
+        "--attention-bias",
+        "true",
+    )
     assert (recipe.max_steps, recipe.dropout, recipe.attention_bias) == (7, 0.25, True)
     assert recipe.num_heads == RECIPES["quickstart"].num_heads
 
@@ -41,7 +56,9 @@ def test_none_unsets_an_optional_value():
     assert parsed("--recipe", "multi30k-tiny", "--learning-rate", "none").learning_rate is None
 
 
-@pytest.mark.parametrize("arguments", [("--max-steps", "none"), ("--d-model", "1.5"), ("--attention-bias", "maybe")])
+@pytest.mark.parametrize(
+    "arguments", [("--max-steps", "none"), ("--d-model", "1.5"), ("--attention-bias", "maybe")]
+)
 def test_values_of_another_type_are_refused(arguments, capsys):
     error = refused(capsys, ["train", "--output-dir", "run", *arguments])
     assert f"`{arguments[0]}` must be" in error and f"got '{arguments[1]}'" in error
@@ -68,28 +85,58 @@ def test_recipes_lists_all_and_prints_the_file_of_one(capsys):
 @pytest.mark.slow
 def test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe(corpus, capsys):
     Path("mine.yaml").write_text(
-        "extends: quickstart\ntrain_source: train.en\ntrain_target: train.de\nmax_steps: 4\nwarmup_steps: 2\n"
-        "d_model: 16\nd_ff: 16\nvocab_size: 270\nsave_steps: 4\nsnapshot_steps: 2\n"
+        "extends: quickstart\ntrain_source: train.en\ntrain_target: train.de\nmax_steps: "
+        "4\nwarmup_steps: 2\nd_model: 16\nd_ff: 16\nvocab_size: 270\nsave_steps: "
+        "4\nsnapshot_steps: 2\n"
     )
-    assert main(["train", "--recipe", "mine.yaml", "--output-dir", "run", "--use-cpu", "--seed", "3"]) == 0
+    assert (
+        main(["train", "--recipe", "mine.yaml", "--output-dir", "run", "--use-cpu", "--seed", "3"])
+        == 0
+    )
     assert main(["train", "--recipe", "run/recipe.json", "--output-dir", "again", "--use-cpu"]) == 0
     assert Recipe.load("again") == Recipe.load("run") == get_recipe("mine.yaml", seed=3)
-    assert Path("again/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
+    assert (
+        Path("again/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
+    )
     Path("mine.yaml").write_text("extends: quickstart\ndrop_out: 0.1\n")
     error = refused(capsys, ["train", "--recipe", "mine.yaml", "--output-dir", "other"])
-    assert error == "error: mine.yaml, line 2: A recipe has no field drop_out. Did you mean dropout?"
+    assert (
+        error == "error: mine.yaml, line 2: A recipe has no field drop_out. Did you mean dropout?"
+    )
     assert not Path("other").exists()
 
 
 def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
-    assert main(["train-tokenizer", "train.en", "train.de", "--output-dir", "tokenizer", "--vocab-size", "280"]) == 0
+    assert (
+        main(
+            [
+                "train-tokenizer",
+                "train.en",
+                "train.de",
+                "--output-dir",
+                "tokenizer",
+                "--vocab-size",
+                "280",
+            ]
+        )
+        == 0
+    )
     tokenizer = AutoTokenizer.from_pretrained("tokenizer")
     assert len(tokenizer) == 280
-    assert tokenizer.decode(tokenizer("Ein Hund")["input_ids"], skip_special_tokens=True) == "Ein Hund"
+    assert (
+        tokenizer.decode(tokenizer("Ein Hund")["input_ids"], skip_special_tokens=True) == "Ein Hund"
+    )
 
 
 def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corpus, capsys):
-    assert main(train_arguments(validation_source="train.en", validation_target="train.de", eval_steps="2")) == 0
+    assert (
+        main(
+            train_arguments(
+                validation_source="train.en", validation_target="train.de", eval_steps="2"
+            )
+        )
+        == 0
+    )
     output, error = capsys.readouterr()
     results = json.loads(Path("run/train_results.json").read_text())
     assert output.splitlines()[0] == "Trained custom: 4 updates on 40 pairs."
@@ -98,11 +145,16 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
         for name in ("perplexity", "sacrebleu", "chrf"):
             assert f"{name} {results[f'{which}_eval_{name}']:,.3f}" in line
         assert line.endswith("(greedy)")
-    assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
+    assert output.splitlines()[-1].endswith(
+        "vaswani-transformer translate --model run --input FILE"
+    )
     validations = [line for line in error.splitlines() if line.startswith("validation after ")]
     assert [line.split()[2] for line in validations] == ["2", "4"]
     assert all("sacrebleu" in line for line in validations)
-    assert any(line.startswith("update 4 of 4") and line.endswith("0:00:00 left") for line in error.splitlines())
+    assert any(
+        line.startswith("update 4 of 4") and line.endswith("0:00:00 left")
+        for line in error.splitlines()
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,15 +162,24 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     [
         ({"train_target": None}, "`target_file` must be given with train.en, got none"),
         ({"validation_target": "train.de"}, "`source_file` must be given with train.de, got none"),
-        ({"train_pairs": "train.jsonl"}, "`pairs_file` or `--dataset`, got source_file, pairs_file"),
+        (
+            {"train_pairs": "train.jsonl"},
+            "`pairs_file` or `--dataset`, got source_file, pairs_file",
+        ),
         ({"train_source": "nothing.en"}, "`source_file` must be an existing file, got nothing.en"),
         (
             {"validation_source": "train.en", "validation_target": "nothing.de"},
             "`target_file` must be an existing file, got nothing.de",
         ),
         ({"train_target": "empty.de"}, "empty.de"),
-        ({"train_target": "short.de"}, "short.de must have as many lines as train.en, got 2 and 40"),
-        ({"train_target": "bytes.de"}, "`bytes.de` must be UTF-8 text, got byte 0xe4 in line 2 at byte offset 5"),
+        (
+            {"train_target": "short.de"},
+            "short.de must have as many lines as train.en, got 2 and 40",
+        ),
+        (
+            {"train_target": "bytes.de"},
+            "`bytes.de` must be UTF-8 text, got byte 0xe4 in line 2 at byte offset 5",
+        ),
         ({"d_model": "15", "d_k": "4", "d_v": "4"}, "`--d-model` must be even"),
         ({"num_heads": "3"}, "`--d-model` must be divisible by `--num-heads`"),
         ({"preset": "huge"}, "`--preset` must be one of base, big"),
@@ -136,7 +197,9 @@ def test_train_names_the_option_or_the_file_that_is_wrong(corpus, capsys, change
 def test_train_refuses_an_unknown_recipe_and_says_where_the_known_are(capsys):
     error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
     assert "got 'nonsense'. Pass a name" in error and "only `--recipe` takes a file." in error
-    assert "Pass quickstart" in refused(capsys, ["train", "--output-dir", "run", "--recipe", "quickstat"])
+    assert "Pass quickstart" in refused(
+        capsys, ["train", "--output-dir", "run", "--recipe", "quickstat"]
+    )
 
 
 def test_train_tokenizer_refuses_a_vocabulary_below_the_byte_alphabet(corpus, capsys):
@@ -154,8 +217,9 @@ def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
 
 
 def test_average_names_what_help_calls_its_inputs(corpus, capsys):
-    assert "`inputs` must be model folders, or snapshots of a run that has one, got nothing" in refused(
-        capsys, ["average", "nothing", "--output-dir", "averaged"]
+    assert (
+        "`inputs` must be model folders, or snapshots of a run that has one, got nothing"
+        in refused(capsys, ["average", "nothing", "--output-dir", "averaged"])
     )
 
 
@@ -192,7 +256,9 @@ def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
         assert main(train_arguments(option, max_steps=max_steps)) == 0
         told = capsys.readouterr().err
         assert told.count("run holds no run to resume") == (max_steps == "2")
-        assert told.count("--resume-or-start was renamed to --resume in 0.3.0") == (option != "--resume")
+        assert told.count("--resume-or-start was renamed to --resume in 0.3.0") == (
+            option != "--resume"
+        )
         steps.append(json.loads(Path("run/train_results.json").read_text())["train_steps"])
     assert steps == [2, 4]
 
@@ -215,13 +281,23 @@ def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):
 
 @pytest.mark.parametrize("flags", [[], ["--overwrite"]])
 def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
-    arguments = ["train-tokenizer", "train.en", "--output-dir", "train.de", "--vocab-size", "270", *flags]
+    arguments = [
+        "train-tokenizer",
+        "train.en",
+        "--output-dir",
+        "train.de",
+        "--vocab-size",
+        "270",
+        *flags,
+    ]
     assert "Not a directory: 'train.de'" in refused(capsys, arguments)
     assert Path("train.de").is_file()
 
 
 def test_train_tokenizer_names_a_text_that_is_missing_as_it_was_typed(corpus, capsys):
-    error = refused(capsys, ["train-tokenizer", "nope.en", "--output-dir", "tokenizer", "--vocab-size", "270"])
+    error = refused(
+        capsys, ["train-tokenizer", "nope.en", "--output-dir", "tokenizer", "--vocab-size", "270"]
+    )
     assert error == "error: `files` must be an existing file, got nope.en. Check the path."
     assert not Path("tokenizer").exists()
 
@@ -245,5 +321,7 @@ def test_average_refuses_an_incomplete_folder(model_folder, tmp_path, capsys):
 
 
 def test_average_refuses_a_file_as_its_folder(model_folder, corpus, capsys):
-    error = refused(capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"])
+    error = refused(
+        capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"]
+    )
     assert "`--output-dir` must be a new or empty folder, got train.en" in error

@@ -39,12 +39,19 @@ def arguments(corpus, model_folder):
     sentence = "A dog runs in the park . Two women read a book .".split()
     lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return ["translate", "--model", str(model_folder), *"--device cpu --input in --max-tokens-per-batch=100".split()]
+    return [
+        "translate",
+        "--model",
+        str(model_folder),
+        *"--device cpu --input in --max-tokens-per-batch=100".split(),
+    ]
 
 
 @pytest.fixture
 def small_chunks(arguments, monkeypatch):
-    """The command as a script with chunks of 20 sentences, and the bytes of a translation nobody disturbed."""
+    """The command as a script with chunks of 20 sentences, and the bytes of a translation nobody
+    disturbed.
+    """
     Path("small_chunks.py").write_text(SMALL_CHUNKS)
     monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
     assert main([*arguments, "--output", "whole"]) == 0
@@ -59,7 +66,9 @@ def wait_for_part(process, size=0):
 
 
 def check_resumed(command, expected, num_processes=1):
-    status, _, errors = processes.run([*command, "--output", "out", "--resume"], Path.cwd(), num_processes)
+    status, _, errors = processes.run(
+        [*command, "--output", "out", "--resume"], Path.cwd(), num_processes
+    )
     assert status == 0, errors
     assert Path("out").read_bytes() == expected
     assert not list(Path().glob("out.*"))
@@ -74,7 +83,9 @@ def check_resumed(command, expected, num_processes=1):
         pytest.param(signal.SIGTERM, -15, "", 1, marks=pytest.mark.heavy),
     ],
 )
-def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(small_chunks, number, code, says, num_processes):
+def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(
+    small_chunks, number, code, says, num_processes
+):
     command, expected = small_chunks
     process = Fork([*command, "--output", "out"], Path.cwd())
     wait_for_part(process)
@@ -112,7 +123,8 @@ def test_translation_killed_at_ten_moments_has_every_line_once_and_in_order(smal
 @pytest.mark.slow
 def test_reader_that_leaves_gets_its_line_and_the_rest_is_left_quietly(arguments):
     os.mkfifo("pipe")
-    process = Fork([*arguments, "--n-best", "4"], Path.cwd(), stdout="pipe")  # more than a pipe holds
+    # more than a pipe holds
+    process = Fork([*arguments, "--n-best", "4"], Path.cwd(), stdout="pipe")
     with Path("pipe").open("rb") as pipe:
         assert json.loads(pipe.readline())["source"] == Path("in").read_text().splitlines()[0]
     assert (process.wait(60), process.errors()) == (141, "")
@@ -142,10 +154,15 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
     lines = Path("in").read_bytes().splitlines(keepends=True)
     lines[49] = b"A \xff dog\n"
     Path("bad").write_bytes(b"".join(lines))
-    process = Fork([word for word in command if word not in ("--input", "in")], Path.cwd(), stdin="bad")
+    process = Fork(
+        [word for word in command if word not in ("--input", "in")], Path.cwd(), stdin="bad"
+    )
     assert process.wait(60) == 2
-    assert process.output.read_bytes() == b"".join(expected.splitlines(keepends=True)[:40])  # two chunks of 20
-    assert process.errors().startswith("error: `stdin` must be UTF-8 text, got byte 0xff in line 50 ")
+    # two chunks of 20
+    assert process.output.read_bytes() == b"".join(expected.splitlines(keepends=True)[:40])
+    assert process.errors().startswith(
+        "error: `stdin` must be UTF-8 text, got byte 0xff in line 50 "
+    )
     assert process.errors().count("\n") == 1
 
 
@@ -159,17 +176,23 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
         ["evaluate", "--source", "bad", "--reference", "train.de", "--translations", "out"],
     ],
 )
-def test_a_line_that_is_no_text_is_named_before_anything_is_written(command, model_folder, corpus, capsys):
+def test_a_line_that_is_no_text_is_named_before_anything_is_written(
+    command, model_folder, corpus, capsys
+):
     lines = Path("train.de").read_bytes().splitlines(keepends=True)
     lines[20] = b"Ein \xe4 Hund\n"
     Path("bad").write_bytes(b"".join(lines))
     before = sorted(path.name for path in corpus.rglob("*"))
-    assert "`bad` must be UTF-8 text, got byte 0xe4 in line 21 " in refused(capsys, [*command, "--model", "model"])
+    assert "`bad` must be UTF-8 text, got byte 0xe4 in line 21 " in refused(
+        capsys, [*command, "--model", "model"]
+    )
     assert sorted(path.name for path in corpus.rglob("*")) == before
 
 
 @pytest.mark.heavy
-def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small_chunks, small_disk):
+def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(
+    small_chunks, small_disk
+):
     command, _ = small_chunks
     command = [*command, "--n-best", "2", "--output"]
     assert main([*command[1:], "whole.jsonl"]) == 0
@@ -177,7 +200,10 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
     small_disk(len(expected) // 2048)
     process = Fork([*command, "disk/out"], Path.cwd())
     assert process.wait(100) == 2
-    assert "error: [Errno 28] No space left on device\nThe translated lines are kept in " in process.errors()
+    assert (
+        "error: [Errno 28] No space left on device\nThe translated lines are kept in "
+        in process.errors()
+    )
     kept = Path("disk/out.part").read_bytes()
     assert len(kept) > 4096
     assert expected.startswith(kept)
@@ -189,7 +215,9 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
 
 def test_read_only_folder_is_refused(corpus, model_folder, small_disk, capsys):
     small_disk(64, "-o", "ro")
-    error = refused(capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"])
+    error = refused(
+        capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"]
+    )
     assert "`--output` must be a file in a folder that can be written to, got disk/out" in error
 
 
@@ -224,7 +252,9 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
     ]
     kept = Path("out.part").read_bytes()
     error = refused(capsys, [*arguments, "--output", "out"])
-    assert error.endswith(f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite.")
+    assert error.endswith(
+        f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite."
+    )
     assert Path("out.part").read_bytes() == kept
     monkeypatch.setattr(TorchEngine, "translate_batch", compute)
     assert main([*arguments, "--output", "out", "--overwrite"]) == 0
@@ -235,7 +265,9 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(ImportError, match=r"`accelerate` must be installed .*pip install .*\[train\]"):
+    with pytest.raises(
+        ImportError, match=r"`accelerate` must be installed .*pip install .*\[train\]"
+    ):
         join_processes()
 
 
@@ -250,7 +282,11 @@ def sampled(arguments, output, *options):
 def test_samples_are_drawn_by_the_seed_and_tagged(arguments):
     Path("in").write_text("A dog runs\n\nTwo women read\n" * 20, encoding="utf-8")
     first = sampled(arguments, "first")
-    assert sampled(arguments, "again", "--seed", "0") == first != sampled(arguments, "other", "--seed", "1")
+    assert (
+        sampled(arguments, "again", "--seed", "0")
+        == first
+        != sampled(arguments, "other", "--seed", "1")
+    )
     assert len(set(first[::3])) > 10  # where a search gives the same for each
     tagged = sampled(arguments, "tagged", "--tag", "<bt>")
     assert tagged == [f"<bt> {line}" if line else "" for line in first]
@@ -259,7 +295,10 @@ def test_samples_are_drawn_by_the_seed_and_tagged(arguments):
 
 def test_one_likeliest_token_is_greedy_search(arguments):
     assert main([*arguments, "--output", "greedy", "--num-beams", "1"]) == 0
-    assert sampled(arguments, "sampled", "--top-k", "1") == Path("greedy").read_bytes().decode().split("\n")[:-1]
+    assert (
+        sampled(arguments, "sampled", "--top-k", "1")
+        == Path("greedy").read_bytes().decode().split("\n")[:-1]
+    )
     cold = sampled(arguments, "cold", "--temperature", "0.0001")
     assert cold == Path("greedy").read_bytes().decode().split("\n")[:-1]
 
@@ -279,7 +318,10 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
         (["--sample", "--num-beams", "4"], "`--num-beams` must be left out with --sample, got 4"),
         (["--sample", "--n-best", "0"], "`--n-best` must be at least 1"),
         (["--sample", "--temperature", "0"], "temperature"),
-        (["--tag", "<bt>", "--n-best", "2"], "`--tag` must be one line that is not blank, and `--n-best` left out"),
+        (
+            ["--tag", "<bt>", "--n-best", "2"],
+            "`--tag` must be one line that is not blank, and `--n-best` left out",
+        ),
         (["--tag", " "], "`--tag` must be one line that is not blank"),
         (["--num-beams", "0"], "`--num-beams` must be at least 1 (greedy search), got 0."),
     ],
@@ -296,8 +338,9 @@ def test_an_output_is_replaced_only_when_that_is_said_and_its_folder_is_made(arg
     assert main(command) == 0
     first = Path("new/folder/out").read_bytes()
     Path("new/folder/out").write_bytes(b"mine\n")
-    assert "`--output` must be a new file, got new/folder/out. Pass another, or --overwrite." in refused(
-        capsys, command
+    assert (
+        "`--output` must be a new file, got new/folder/out. Pass another, or --overwrite."
+        in refused(capsys, command)
     )
     assert main([*command, "--resume"]) == 0
     assert "out is complete already; --overwrite translates it again." in capsys.readouterr().err
@@ -322,7 +365,9 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
     Path("in").write_text("".join(f"{sentence}\n" for sentence in sentences))
     assert main([*arguments, "--output", "alone"]) == 0
     one, two, three = Path("alone").read_bytes().decode().split("\n")[:-1]
-    Path("in").write_text(f"- {sentences[0]}  {sentences[1]}\n\n  \n1) {sentences[2]} \n{sentences[0]}\n")
+    Path("in").write_text(
+        f"- {sentences[0]}  {sentences[1]}\n\n  \n1) {sentences[2]} \n{sentences[0]}\n"
+    )
     assert main([*arguments, "--output", "out", "--document"]) == 0
     assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n\n1) {three} \n{one}\n"
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2

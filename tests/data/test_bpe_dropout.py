@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""BPE-dropout: draws that are subwords of the same text, reproducible, and as likely as in the paper on it."""
+"""BPE-dropout: draws that are subwords of the same text, reproducible, and as likely as in the
+paper on it.
+"""
 
 import copy
 import itertools
@@ -29,7 +31,9 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def tokenizer(corpus):
-    return train_tokenizer(sentences=[*corpus["source"], *corpus["target"]], vocab_size=1500, show_progress=False)
+    return train_tokenizer(
+        sentences=[*corpus["source"], *corpus["target"]], vocab_size=1500, show_progress=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,9 @@ def test_draws_are_as_likely_as_the_papers(tokenizer):
     (row,) = rows_of(tokenizer, [word])
     dropout, rng = BpeDropout(tokenizer, rate), random.Random(0)
     token = tokenizer.convert_ids_to_tokens
-    ours = Counter(tuple(token(list(dropout(row, 0, each)["input_ids"])[:-1])) for each in range(number))
+    ours = Counter(
+        tuple(token(list(dropout(row, 0, each)["input_ids"])[:-1])) for each in range(number)
+    )
     ranks = ranks_of(tokenizer)
     theirs = Counter(naive_draw(ranks, word, rate, rng) for _ in range(number))
     assert len(ours) > 3
@@ -84,7 +90,11 @@ def test_a_draw_depends_on_seed_epoch_pair_and_side_alone(tokenizer, tokenized):
     for other in (dropout, BpeDropout(tokenizer, 0.5, seed=1), pickle.loads(pickle.dumps(dropout))):
         other(row, 3, 3)
         assert other(row, 0, 7) == first
-    for other in (dropout(row, 1, 7), dropout(row, 0, 8), BpeDropout(tokenizer, 0.5, seed=2)(row, 0, 7)):
+    for other in (
+        dropout(row, 1, 7),
+        dropout(row, 0, 8),
+        BpeDropout(tokenizer, 0.5, seed=2)(row, 0, 7),
+    ):
         assert other["input_ids"] != first["input_ids"] and other["labels"] != first["labels"]
     twins = dropout({"input_ids": row["input_ids"], "labels": row["input_ids"]}, 0, 0)
     assert twins["input_ids"] != twins["labels"]
@@ -116,7 +126,9 @@ def test_text_that_is_cut_inside_a_character_stays_as_it_is(tokenizer):
 
 
 def test_another_kind_of_vocabulary_is_refused(tokenizer):
-    of_words = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"a": 0}, unk_token="a")))
+    of_words = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(WordLevel({"a": 0}, unk_token="a"))
+    )
     of_spaces = copy.deepcopy(tokenizer)
     of_spaces.backend_tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     of_spaces.backend_tokenizer.decoder = decoders.Metaspace()
@@ -163,7 +175,9 @@ def make_sentences(language, number, seed):
 @pytest.fixture(scope="module", params=PRE_TOKENIZERS)
 def of_many_scripts(request):
     """Tokenizer of several scripts with an added token, by pre-tokenizer."""
-    sentences = [sentence for language in WORDS for sentence in make_sentences(language, 200, seed=0)]
+    sentences = [
+        sentence for language in WORDS for sentence in make_sentences(language, 200, seed=0)
+    ]
     tokenizer = train_tokenizer(sentences=sentences, vocab_size=900, show_progress=False)
     tokenizer.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[request.param]
     tokenizer.add_tokens(["<bt>", AddedToken("<2zh>", rstrip=True, normalized=False)])
@@ -176,8 +190,12 @@ TEXT = st.lists(PART, max_size=40).map("".join)
 
 
 @given(text=TEXT)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_text_with_it(of_many_scripts, text):
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_text_with_it(
+    of_many_scripts, text
+):
     (row,) = rows_of(of_many_scripts, [text])
     assert BpeDropout(of_many_scripts, 0.0)(row, 0, 0) == row
     drawn = BpeDropout(of_many_scripts, 0.5)(row, 0, 0)["labels"]
@@ -187,15 +205,23 @@ def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_te
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 @pytest.mark.parametrize("language", WORDS)
-def test_as_many_sentences_change_and_grow_as_by_the_papers_algorithm(of_many_scripts, language, rate):
-    dropout, rng, ranks = BpeDropout(of_many_scripts, rate), random.Random(0), ranks_of(of_many_scripts)
+def test_as_many_sentences_change_and_grow_as_by_the_papers_algorithm(
+    of_many_scripts, language, rate
+):
+    dropout, rng, ranks = (
+        BpeDropout(of_many_scripts, rate),
+        random.Random(0),
+        ranks_of(of_many_scripts),
+    )
     split = of_many_scripts.backend_tokenizer.pre_tokenizer.pre_tokenize_str
     growth, is_changed = [], []
     for place, sentence in enumerate(make_sentences(language, 300, seed=1)):
         (row,) = rows_of(of_many_scripts, [sentence])
         whole = of_many_scripts.convert_ids_to_tokens(row["labels"][:-1])
         ours = of_many_scripts.convert_ids_to_tokens(dropout(row, 0, place)["labels"][:-1])
-        theirs = [token for piece, _ in split(sentence) for token in naive_draw(ranks, piece, rate, rng)]
+        theirs = [
+            token for piece, _ in split(sentence) for token in naive_draw(ranks, piece, rate, rng)
+        ]
         growth.append([len(tokens) - len(whole) for tokens in (ours, theirs)])
         is_changed.append([tokens != whole for tokens in (ours, theirs)])
     for values in (np.array(growth), np.array(is_changed)):
@@ -205,9 +231,13 @@ def test_as_many_sentences_change_and_grow_as_by_the_papers_algorithm(of_many_sc
 
 def test_a_long_piece_is_drawn(of_many_scripts):
     """Of 3,000 bytes, as a text without spaces or punctuation is."""
-    (row,) = rows_of(of_many_scripts, ["".join(random.Random(0).choices(WORDS["Chinese"].split(), k=500))])
+    (row,) = rows_of(
+        of_many_scripts, ["".join(random.Random(0).choices(WORDS["Chinese"].split(), k=500))]
+    )
     drawn = BpeDropout(of_many_scripts, 0.5)(row, 0, 0)["labels"]
-    assert drawn != row["labels"] and of_many_scripts.decode(drawn) == of_many_scripts.decode(row["labels"])
+    assert drawn != row["labels"] and of_many_scripts.decode(drawn) == of_many_scripts.decode(
+        row["labels"]
+    )
 
 
 # ---- data ----
@@ -228,7 +258,11 @@ def test_mean_lengths_are_those_of_draws(tokenizer, tokenized):
 def test_an_epoch_is_drawn_anew_also_by_workers_that_live_on(tokenizer, tokenized, num_workers):
     pairs = RedrawnPairs(tokenized.select(range(40)), BpeDropout(tokenizer, 0.3))
     loader = DataLoader(
-        pairs, batch_size=8, collate_fn=list, num_workers=num_workers, persistent_workers=num_workers > 0
+        pairs,
+        batch_size=8,
+        collate_fn=list,
+        num_workers=num_workers,
+        persistent_workers=num_workers > 0,
     )
     epochs = []
     for epoch in (0, 1, 0):

@@ -30,7 +30,9 @@ def damaged(tmp_path, monkeypatch):
 
 
 def letters(sentence):
-    """Letters and digits of a sentence in lower case: what remains without punctuation, capitals and spaces."""
+    """Letters and digits of a sentence in lower case: what remains without punctuation, capitals
+    and spaces.
+    """
     return "".join(filter(str.isalnum, sentence.lower()))
 
 
@@ -46,7 +48,9 @@ def test_no_held_out_sentence_occurs_in_another_split(splits, held_out):
         english = {letters(sentence) for sentence, _ in splits[name]}
         german = {letters(sentence) for _, group in splits[name] for sentence in group}
         assert english.isdisjoint(letters(sentence) for sentence, _ in splits[held_out])
-        assert german.isdisjoint(letters(sentence) for _, group in splits[held_out] for sentence in group)
+        assert german.isdisjoint(
+            letters(sentence) for _, group in splits[held_out] for sentence in group
+        )
 
 
 def test_training_sentences_are_short(splits):
@@ -57,11 +61,19 @@ def test_training_sentences_are_short(splits):
 def test_every_pair_is_from_the_raw_split_of_its_name(splits, shared_data):
     for name, raw in (("train", "train"), ("validation", "valid"), ("test", "test")):
         sides = [
-            (shared_data / "tatoeba_en_de" / f"{raw}.{side}").read_text(encoding="utf-8").split("\n")
+            (shared_data / "tatoeba_en_de" / f"{raw}.{side}")
+            .read_text(encoding="utf-8")
+            .split("\n")
             for side in ("en", "de")
         ]
-        known = {(letters(english), letters(german)) for english, german in zip(*sides, strict=True)}
-        assert {(letters(english), letters(german)) for english, group in splits[name] for german in group} <= known
+        known = {
+            (letters(english), letters(german)) for english, german in zip(*sides, strict=True)
+        }
+        assert {
+            (letters(english), letters(german))
+            for english, group in splits[name]
+            for german in group
+        } <= known
 
 
 @pytest.mark.slow
@@ -72,7 +84,11 @@ def test_script_makes_the_packaged_text(shared_data):
 
 def test_file_begins_with_the_attribution_of_the_notice():
     notice = (ROOT / "NOTICE").read_text(encoding="utf-8").split("\n\n")[1].strip()
-    assert lzma.decompress(builtin.CORPUS_FILE.read_bytes()).decode().startswith(notice + "\n\ntrain\n")
+    assert (
+        lzma.decompress(builtin.CORPUS_FILE.read_bytes())
+        .decode()
+        .startswith(notice + "\n\ntrain\n")
+    )
     for needed in ("CC BY 2.0 FR", "licenses/by/2.0/.", "tatoeba.org", "www.manythings.org/anki"):
         assert needed in notice
 
@@ -87,14 +103,18 @@ def test_damaged_file_is_refused(damaged, tmp_path):
 
 
 def test_unknown_split_is_refused():
-    with pytest.raises(ValueError, match="`split` must be one of train, validation, test, got 'valid'"):
+    with pytest.raises(
+        ValueError, match="`split` must be one of train, validation, test, got 'valid'"
+    ):
         builtin.read_builtin("valid")
 
 
 def test_loading_writes_in_the_cache_alone(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in builtin.CORPUS_FILE.parent.iterdir()}
     load_corpus(dataset="builtin", split="validation", cache_dir=tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in builtin.CORPUS_FILE.parent.iterdir()} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in builtin.CORPUS_FILE.parent.iterdir()
+    } == before
     assert list(tmp_path.rglob("*.arrow"))
 
 
@@ -110,5 +130,7 @@ def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(sp
 
 @pytest.mark.parametrize("load", [load_corpus, load_evaluation_set])
 def test_other_languages_than_its_own_are_refused(load):
-    with pytest.raises(ValueError, match="must be en and de for the built-in corpus, got de and en"):
+    with pytest.raises(
+        ValueError, match="must be en and de for the built-in corpus, got de and en"
+    ):
         load(dataset="builtin", split="test", source_language="de", target_language="en")

@@ -11,7 +11,12 @@ from vaswani_transformer.data import CleaningRules, clean_corpus
 def make_corpus(*lengths):
     return datasets.Dataset.from_list(
         [
-            {"input_ids": [5] * source, "labels": [6] * target, "source_length": source, "target_length": target}
+            {
+                "input_ids": [5] * source,
+                "labels": [6] * target,
+                "source_length": source,
+                "target_length": target,
+            }
             for source, target in lengths
         ]
     )
@@ -46,7 +51,14 @@ def test_cleaning_drops_a_pair_and_names_the_reason(pair, rules, reason):
         ((2, 2), {}),
         ((5, 5), {"max_source_tokens": 5, "max_target_tokens": 5}),
         ((4, 8), {"max_length_ratio": 2.0}),
-        ((5, 5), {"max_source_tokens_per_batch": 5, "max_target_tokens_per_batch": 5, "max_padded_tokens": 10}),
+        (
+            (5, 5),
+            {
+                "max_source_tokens_per_batch": 5,
+                "max_target_tokens_per_batch": 5,
+                "max_padded_tokens": 10,
+            },
+        ),
     ],
 )
 def test_cleaning_keeps_a_pair_at_the_limit(pair, rules):
@@ -66,11 +78,15 @@ def test_cleaning_keeps_the_order_of_selected_pairs():
 
 
 def test_report_is_one_readable_line():
-    _, report = clean_corpus(make_corpus((2, 2), (1, 5), (1, 6), (9, 9)), CleaningRules(max_target_tokens=8))
+    _, report = clean_corpus(
+        make_corpus((2, 2), (1, 5), (1, 6), (9, 9)), CleaningRules(max_target_tokens=8)
+    )
     assert str(report) == "kept 1 of 4 pairs; dropped 2 empty_source, 1 target_too_long"
     assert str(clean_corpus(make_corpus((2, 2)), CleaningRules())[1]) == "kept 1 of 1 pairs"
 
 
 def test_cleaning_refuses_to_drop_every_pair():
-    with pytest.raises(ValueError, match="must keep at least one pair .* kept 0 of 2 pairs; dropped 2 empty_target"):
+    with pytest.raises(
+        ValueError, match="must keep at least one pair .* kept 0 of 2 pairs; dropped 2 empty_target"
+    ):
         clean_corpus(make_corpus((2, 1), (3, 1)), CleaningRules())

@@ -51,7 +51,9 @@ def test_mask_that_hides_a_token_is_refused(collator):
 
 
 def test_label_that_is_ignored_inside_a_sentence_keeps_its_position(collator):
-    assert collator([{"input_ids": [7, 2], "labels": [-100, 9, -100, 2]}])["labels"].tolist() == [[-100, 9, -100, 2]]
+    assert collator([{"input_ids": [7, 2], "labels": [-100, 9, -100, 2]}])["labels"].tolist() == [
+        [-100, 9, -100, 2]
+    ]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -85,7 +85,9 @@ def test_empty_file_is_refused(load, aligned, write):
 
 
 @pytest.mark.parametrize(("num_lines", "counts"), [(2, "got 2 and 3"), (5, "got 5 and 3")])
-def test_different_line_counts_are_refused_with_both_counts(load, aligned, write, num_lines, counts):
+def test_different_line_counts_are_refused_with_both_counts(
+    load, aligned, write, num_lines, counts
+):
     with pytest.raises(ValueError, match=f"other.de must have as many lines as .*, {counts}"):
         load(**{**aligned, "target_file": write("other.de", "x\n" * num_lines)})
 
@@ -93,7 +95,9 @@ def test_different_line_counts_are_refused_with_both_counts(load, aligned, write
 @pytest.mark.parametrize("side", ["source_file", "target_file"])
 def test_old_mac_line_ends_of_one_file_are_named_instead_of_its_line_count(load, aligned, side):
     aligned[side].write_bytes(aligned[side].read_bytes().replace(b"\n", b"\r"))
-    with pytest.raises(ValueError, match=f"{aligned[side]}` must have lines that end in line feeds"):
+    with pytest.raises(
+        ValueError, match=f"{aligned[side]}` must have lines that end in line feeds"
+    ):
         load(**aligned)
 
 
@@ -102,12 +106,16 @@ def test_old_mac_line_ends_of_one_file_are_named_instead_of_its_line_count(load,
 
 def test_corpus_is_mapped_from_disk(aligned, tmp_path):
     corpus = load_corpus(**aligned, cache_dir=tmp_path / "cache")
-    assert [file["filename"].startswith(str(tmp_path / "cache")) for file in corpus.cache_files] == [True]
+    assert [
+        file["filename"].startswith(str(tmp_path / "cache")) for file in corpus.cache_files
+    ] == [True]
 
 
 def test_second_start_reads_no_text(load, aligned, monkeypatch):
     load(**aligned)
-    monkeypatch.setattr("vaswani_transformer.data.corpora.read_lines", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr(
+        "vaswani_transformer.data.corpora.read_lines", lambda path: pytest.fail("read again")
+    )
     assert load(**aligned) == PAIRS
 
 
@@ -130,7 +138,8 @@ TRANSLATIONS = [{"id": "x", "translation": row} for row in NAMED]
 
 
 @pytest.mark.parametrize(
-    ("rows", "languages"), [(ROWS, {}), (ROWS, LANGUAGES), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)]
+    ("rows", "languages"),
+    [(ROWS, {}), (ROWS, LANGUAGES), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)],
 )
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.json"])
 def test_json_lines_are_read_in_every_schema(load, write, rows, languages, name):
@@ -140,7 +149,9 @@ def test_json_lines_are_read_in_every_schema(load, write, rows, languages, name)
 @pytest.mark.parametrize("indent", [None, 2])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 def test_json_list_is_read(load, write, indent, mark):
-    content = json.dumps([*TRANSLATIONS, {"translation": {"de": "", "en": "犬", "fr": None}}], indent=indent)
+    content = json.dumps(
+        [*TRANSLATIONS, {"translation": {"de": "", "en": "犬", "fr": None}}], indent=indent
+    )
     assert load(pairs_file=write("pairs.json", mark + content), **LANGUAGES) == [*PAIRS, ("犬", "")]
 
 
@@ -159,11 +170,15 @@ def test_csv_is_read_with(load, write, content, pair):
 
 
 def test_tsv_is_read_with_quotation_marks_as_text(load, write):
-    content = "source\ttarget\n\n" + "".join(f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")])
+    content = "source\ttarget\n\n" + "".join(
+        f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")]
+    )
     assert load(pairs_file=write("pairs.tsv", content)) == [*PAIRS, ('"open', "x")]
 
 
-@pytest.mark.parametrize(("rows", "languages"), [(ROWS, {}), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)])
+@pytest.mark.parametrize(
+    ("rows", "languages"), [(ROWS, {}), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)]
+)
 def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
     datasets.Dataset.from_list(rows).to_parquet(path := tmp_path / "pairs.parquet")
     assert load(pairs_file=path, **languages) == PAIRS
@@ -172,22 +187,54 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt"),
+        (
+            "p.txt",
+            "x",
+            "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt",
+        ),
         ("p.jsonl", "\n\n", "p.jsonl` must hold at least one pair, got none"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
-        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl` must hold pairs that can be read"),
-        ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', r"row of 'target', got 'b\\ud800' in line 1"),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": "b"}\n{"source"\n',
+            "p.jsonl` must hold pairs that can be read",
+        ),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": "b\\ud800"}\n',
+            r"row of 'target', got 'b\\ud800' in line 1",
+        ),
         ("p.json", "[" * 5000, "p.json` must hold pairs that can be read"),
         ("p.jsonl", "3\n", "The columns must be .*. The first row of .*p.jsonl has: none"),
-        ("p.jsonl", '{"source": "a", "target": null}\n', "must hold text in every row of 'target', got"),
-        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source": "a"}\n', "row of 'target', got None in line 2"),
-        ("p.jsonl", b'{"source": "a", "target": "\xff"}\n', "p.jsonl` must be UTF-8 text, got byte 0xff in line 1"),
-        ("p.json", b'[{"source": "a", "target": "\xff"}]\n', "p.json` must hold pairs .* 'utf-8' .* can't decode"),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": null}\n',
+            "must hold text in every row of 'target', got",
+        ),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": "b"}\n{"source": "a"}\n',
+            "row of 'target', got None in line 2",
+        ),
+        (
+            "p.jsonl",
+            b'{"source": "a", "target": "\xff"}\n',
+            "p.jsonl` must be UTF-8 text, got byte 0xff in line 1",
+        ),
+        (
+            "p.json",
+            b'[{"source": "a", "target": "\xff"}]\n',
+            "p.json` must hold pairs .* 'utf-8' .* can't decode",
+        ),
         ("p.csv", "source,target\na,b,c\n", "got an error in line 2: 3 columns instead of 2"),
         ("p.csv", 'source,target\n"a,b\n', "must be a table, got an error in line 2"),
         ("p.tsv", "source\ttarget\n\na\n", "got an error in line 3: 1 columns instead of 2"),
         ("p.parquet", "no parquet", "p.parquet` must hold pairs that can be read"),
-        ("p.jsonl", '{"en": "a", "de": "b"}\n', "The columns must be .*, got None and None. .*p.jsonl has: en, de"),
+        (
+            "p.jsonl",
+            '{"en": "a", "de": "b"}\n',
+            "The columns must be .*, got None and None. .*p.jsonl has: en, de",
+        ),
     ],
 )
 def test_bad_file_of_pairs_is_refused(load, write, name, content, message):
@@ -199,13 +246,19 @@ def test_damaged_parquet_file_is_refused_by_name(load, tmp_path):
     pq.write_table(pa.table({"source": ["a dog"], "target": ["ein Hund"]}), tmp_path / "p.parquet")
     content = (tmp_path / "p.parquet").read_bytes()
     (tmp_path / "p.parquet").write_bytes(content.replace(b"ein Hund", b"ein\xff\xff\xff\xff\xff"))
-    with pytest.raises(ValueError, match=r"p\.parquet` must hold pairs that can be read, got an error: .*UTF8"):
+    with pytest.raises(
+        ValueError, match=r"p\.parquet` must hold pairs that can be read, got an error: .*UTF8"
+    ):
         load(pairs_file=tmp_path / "p.parquet")
 
 
 def test_unknown_language_is_refused_with_the_languages_found(load, write):
     with pytest.raises(ValueError, match="got 'en' and 'fr'. .* has: de, id, en"):
-        load(pairs_file=write("p.jsonl", jsonl(TRANSLATIONS)), source_language="en", target_language="fr")
+        load(
+            pairs_file=write("p.jsonl", jsonl(TRANSLATIONS)),
+            source_language="en",
+            target_language="fr",
+        )
 
 
 # ---- datasets ----
@@ -228,12 +281,16 @@ def test_dataset_saved_to_disk_is_read_in_both_directions(load, saved):
 
 def test_folder_of_data_files_is_read_as_a_dataset(load, tmp_path):
     (tmp_path / "data").mkdir()
-    datasets.Dataset.from_list(TRANSLATIONS).to_parquet(tmp_path / "data" / "test-00000-of-00001.parquet")
+    datasets.Dataset.from_list(TRANSLATIONS).to_parquet(
+        tmp_path / "data" / "test-00000-of-00001.parquet"
+    )
     assert load(dataset=tmp_path / "data", split="test", **LANGUAGES) == PAIRS
 
 
 def test_unknown_split_is_refused(load, saved):
-    with pytest.raises(FileNotFoundError, match="`split` must be one of train, test in .*saved, got dev"):
+    with pytest.raises(
+        FileNotFoundError, match="`split` must be one of train, test in .*saved, got dev"
+    ):
         load(dataset=saved, split="dev", **LANGUAGES)
 
 
@@ -256,7 +313,9 @@ def test_truncated_dataset_saved_to_disk_is_refused(load, tmp_path, pattern):
 
 @pytest.mark.parametrize("target", [["x", None], [1, 2]])
 def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
-    datasets.Dataset.from_dict({"source": ["a", "b"], "target": target}).save_to_disk(tmp_path / "saved")
+    datasets.Dataset.from_dict({"source": ["a", "b"], "target": target}).save_to_disk(
+        tmp_path / "saved"
+    )
     with pytest.raises(ValueError, match="must hold text in every row of 'target'"):
         load(dataset=tmp_path / "saved")
 
@@ -270,7 +329,10 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
         ({}, "must be exactly one of .*, got none"),
         ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
         ({"source_file": "x.en"}, "`target_file` must be given with x.en, got none"),
-        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given with x.de, got none"),
+        (
+            {"target_file": "x.de", "dataset": "builtin"},
+            "`source_file` must be given with x.de, got none",
+        ),
     ],
 )
 def test_corpus_needs_exactly_one_origin(load, options, message):
@@ -279,7 +341,10 @@ def test_corpus_needs_exactly_one_origin(load, options, message):
 
 
 def test_giant_line_is_refused_by_its_place(load, write):
-    files = {"source_file": write("train.en", "a\n" + "a" * (2**20 + 1)), "target_file": write("train.de", "b\nb\n")}
+    files = {
+        "source_file": write("train.en", "a\n" + "a" * (2**20 + 1)),
+        "target_file": write("train.de", "b\nb\n"),
+    }
     with pytest.raises(ValueError, match="train.en.*1048576 bytes.* line 2 "):
         load(**files)
 
@@ -293,7 +358,9 @@ def test_saved_dataset_without_splits_has_one_alone(load, tmp_path):
 
 def test_one_language_for_both_sides_is_refused(load, write):
     with pytest.raises(ValueError, match="got 'en' and 'en'"):
-        load(pairs_file=write("p.tsv", "en\tde\na\tb\n"), source_language="en", target_language="en")
+        load(
+            pairs_file=write("p.tsv", "en\tde\na\tb\n"), source_language="en", target_language="en"
+        )
 
 
 def test_column_of_text_named_translation_is_no_column_of_pairs(load, tmp_path):
@@ -305,4 +372,10 @@ def test_column_of_text_named_translation_is_no_column_of_pairs(load, tmp_path):
 @pytest.mark.parametrize("load", [load_corpus, stream_corpus])
 def test_a_configuration_of_what_has_none_is_refused(load):
     with pytest.raises(ValueError, match="`dataset_config` must be left out for builtin"):
-        load(dataset="builtin", dataset_config="de-en", split="test", source_language="en", target_language="de")
+        load(
+            dataset="builtin",
+            dataset_config="de-en",
+            split="test",
+            source_language="en",
+            target_language="de",
+        )

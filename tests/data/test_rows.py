@@ -20,7 +20,9 @@ ROWS = [
 
 def make_chunked():
     """Several tables behind one another, as those that several processes have written."""
-    return datasets.concatenate_datasets([datasets.Dataset.from_list(ROWS[start : start + 7]) for start in (0, 7, 14)])
+    return datasets.concatenate_datasets(
+        [datasets.Dataset.from_list(ROWS[start : start + 7]) for start in (0, 7, 14)]
+    )
 
 
 DATASETS = {
@@ -45,8 +47,13 @@ def test_lengths_are_those_of_the_rows(kind):
 @pytest.mark.parametrize("name", ["input_ids", "labels"])
 @pytest.mark.parametrize("ids", [[5, 2, 0, 0], [0, 0, 5, 2]], ids=["right", "left"])
 def test_padding_is_refused_by_the_name_of_its_column(make, name, ids):
-    rows = [{"input_ids": [5, 2], "labels": [6, 2]}, {"input_ids": [5, 2], "labels": [6, 2], name: ids}]
-    with pytest.raises(ValueError, match=f"`{name}` must hold no padding, got the id 0. Tokenize without `padding`"):
+    rows = [
+        {"input_ids": [5, 2], "labels": [6, 2]},
+        {"input_ids": [5, 2], "labels": [6, 2], name: ids},
+    ]
+    with pytest.raises(
+        ValueError, match=f"`{name}` must hold no padding, got the id 0. Tokenize without `padding`"
+    ):
         check_token_ids(make(rows), 10, 0)
     check_token_ids(make(rows), 10, 9)  # of a vocabulary with other padding
 
@@ -65,15 +72,22 @@ def test_id_outside_the_vocabulary_is_named(kind, vocab_size):
         check_token_ids(dataset, vocab_size, 0)
         return
     name, wrong = found[0]
-    with pytest.raises(ValueError, match=rf"`{name}` must .* \[0, {vocab_size}\), got {wrong} in \["):
+    with pytest.raises(
+        ValueError, match=rf"`{name}` must .* \[0, {vocab_size}\), got {wrong} in \["
+    ):
         check_token_ids(dataset, vocab_size, 0)
 
 
 @pytest.mark.parametrize("make", [datasets.Dataset.from_list, list], ids=["Arrow", "list"])
 def test_label_that_is_ignored_is_no_id_outside_the_vocabulary(make):
-    check_token_ids(make([{"input_ids": [3], "labels": [-100, 4]}, {"input_ids": [], "labels": []}]), 5, 0)
+    check_token_ids(
+        make([{"input_ids": [3], "labels": [-100, 4]}, {"input_ids": [], "labels": []}]), 5, 0
+    )
     for name, wrong in (("input_ids", -100), ("labels", -99)):
-        rows = [{"input_ids": [], "labels": []}, {"input_ids": [3], "labels": [4], name: [4, wrong]}]
+        rows = [
+            {"input_ids": [], "labels": []},
+            {"input_ids": [3], "labels": [4], name: [4, wrong]},
+        ]
         with pytest.raises(ValueError, match=rf"`{name}` .* got {wrong} in \[4, {wrong}\]"):
             check_token_ids(make(rows), 5, 0)
 

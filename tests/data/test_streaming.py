@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Streams against naive counts: every pair once an epoch, limits, order, and states that go on exactly."""
+"""Streams against naive counts: every pair once an epoch, limits, order, and states that go on
+exactly.
+"""
 
 import json
 from collections import Counter
@@ -9,7 +11,13 @@ from itertools import chain, islice, pairwise
 import datasets
 import pytest
 
-from vaswani_transformer.data import CleaningRules, StreamLoader, StreamSettings, TranslationCollator, streaming
+from vaswani_transformer.data import (
+    CleaningRules,
+    StreamLoader,
+    StreamSettings,
+    TranslationCollator,
+    streaming,
+)
 from vaswani_transformer.data.bpe_dropout import BpeDropout
 
 NUM_PAIRS = 300
@@ -18,7 +26,7 @@ LIMITS = {"max_source_tokens": 60, "max_target_tokens": 70, "batches_per_pool": 
 
 
 def read_pairs(shards):
-    """Token ids of pairs, unlike in length, of which the first token of the source is the number."""
+    """Token ids of pairs of unlike lengths; the first token of the source is the pair's number."""
     for first, end in shards:
         for number in range(first, end):
             source = [FIRST_ID + number] + [5] * (number * 7 % 11) + [2]
@@ -46,10 +54,19 @@ def small_pools(monkeypatch):
 
 @pytest.fixture
 def make_loader(tiny_tokenizer):
-    def make(stream=None, *, rules=None, tokenizer=None, vocab_size=None, bpe_dropout=None, **settings):
+    def make(
+        stream=None, *, rules=None, tokenizer=None, vocab_size=None, bpe_dropout=None, **settings
+    ):
         settings = StreamSettings(**{**LIMITS, **settings})
-        options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, "bpe_dropout": bpe_dropout}
-        return StreamLoader(stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, **options)
+        options = {
+            "rules": rules,
+            "tokenizer": tokenizer,
+            "vocab_size": vocab_size,
+            "bpe_dropout": bpe_dropout,
+        }
+        return StreamLoader(
+            stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, **options
+        )
 
     return make
 
@@ -92,7 +109,11 @@ def test_every_pair_is_read_once_an_epoch_by_one_of_the_readers(
 ):
     batches = []
     for index in range(num_processes):
-        settings = {"num_processes": num_processes, "process_index": index, "num_workers": num_workers}
+        settings = {
+            "num_processes": num_processes,
+            "process_index": index,
+            "num_workers": num_workers,
+        }
         read = first_epoch(make_loader(make(num_shards), **settings))
         if num_workers == 0:  # else one would read some pairs more often
             assert len([*chain(*read)]) == NUM_PAIRS / num_processes
@@ -105,7 +126,10 @@ def test_batches_stay_within_all_limits(make_loader, max_padded_tokens):
     for batch in islice(make_loader(max_padded_tokens=max_padded_tokens), 60):
         assert batch["attention_mask"].sum() <= 60
         assert (batch["labels"] != -100).sum() <= 70
-        assert max_padded_tokens is None or batch["input_ids"].numel() + batch["labels"].numel() <= max_padded_tokens
+        assert (
+            max_padded_tokens is None
+            or batch["input_ids"].numel() + batch["labels"].numel() <= max_padded_tokens
+        )
 
 
 def test_batches_hold_pairs_of_similar_length(make_loader):
@@ -115,13 +139,16 @@ def test_batches_hold_pairs_of_similar_length(make_loader):
     batches = [batch["attention_mask"].sum(dim=1).tolist() for batch in islice(loader, 30)]
     unsorted = [lengths[row : row + 8] for row in range(0, NUM_PAIRS, 8)]
     padding, without_sorting = (
-        1 - sum(map(sum, rows)) / sum(len(batch) * max(batch) for batch in rows) for rows in (batches, unsorted)
+        1 - sum(map(sum, rows)) / sum(len(batch) * max(batch) for batch in rows)
+        for rows in (batches, unsorted)
     )
     assert padding < without_sorting / 2
 
 
 def test_labels_stay_with_their_sources(make_loader):
-    expected = {row["input_ids"][0] - FIRST_ID: row["labels"] for row in read_pairs([(0, NUM_PAIRS)])}
+    expected = {
+        row["input_ids"][0] - FIRST_ID: row["labels"] for row in read_pairs([(0, NUM_PAIRS)])
+    }
     for batch in islice(make_loader(), 30):
         for number, labels in zip(numbers(batch), batch["labels"].tolist(), strict=True):
             assert [label for label in labels if label != -100] == expected[number]
@@ -151,7 +178,8 @@ def test_order_changes_with_the_epoch(make_loader, num_shards):
 
 def test_pools_are_shuffled_differently(make_loader, monkeypatch):
     monkeypatch.setattr(streaming, "_ROWS_PER_READ", 40)
-    rows = list(read_pairs([(0, 40)])) * 12  # each pool is one read, and holds the same lengths as the others
+    # each pool is one read, and holds the same lengths as the others
+    rows = list(read_pairs([(0, 40)])) * 12
     stream = datasets.Dataset.from_list(rows).to_iterable_dataset()
     orders, iterator = {}, iter(loader := make_loader(stream))
     for batch in islice(iterator, 60):
@@ -173,9 +201,13 @@ STREAMS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 4), (3, 2)])
-def test_state_of_every_position_goes_on_with_the_same_batches(make_loader, kind, num_processes, num_shards):
+def test_state_of_every_position_goes_on_with_the_same_batches(
+    make_loader, kind, num_processes, num_shards
+):
     def make():
-        return make_loader(STREAMS[kind](num_shards), num_processes=num_processes, process_index=num_processes - 1)
+        return make_loader(
+            STREAMS[kind](num_shards), num_processes=num_processes, process_index=num_processes - 1
+        )
 
     states, batches, whole = [], [], make()
     for batch in islice(whole, 70):
@@ -185,10 +217,14 @@ def test_state_of_every_position_goes_on_with_the_same_batches(make_loader, kind
     for position, state in enumerate(states[:-6]):
         loader = make()
         loader.load_state_dict(state)
-        assert [numbers(batch) for batch in islice(loader, 3)] == batches[position + 1 : position + 4]
+        assert [numbers(batch) for batch in islice(loader, 3)] == batches[
+            position + 1 : position + 4
+        ]
         again = make()
         again.load_state_dict(loader.state_dict())
-        assert [numbers(batch) for batch in islice(again, 3)] == batches[position + 4 : position + 7]
+        assert [numbers(batch) for batch in islice(again, 3)] == batches[
+            position + 4 : position + 7
+        ]
 
 
 @pytest.mark.slow
@@ -200,7 +236,9 @@ def test_state_is_that_of_batches_handed_out_by_two_workers(make_loader):
     for position in (0, 3, 8):
         loader = make_loader(num_workers=2)
         loader.load_state_dict(states[position])
-        assert [numbers(batch) for batch in islice(loader, 3)] == batches[position + 1 : position + 4]
+        assert [numbers(batch) for batch in islice(loader, 3)] == batches[
+            position + 1 : position + 4
+        ]
 
 
 def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
@@ -228,7 +266,9 @@ def test_state_of_other_settings_is_refused(make_loader, settings):
 
 
 def test_pairs_that_break_rules_are_dropped_and_counted(make_loader):
-    loader = make_loader(rules=CleaningRules(max_source_tokens=9, max_length_ratio=3), max_target_tokens=13)
+    loader = make_loader(
+        rules=CleaningRules(max_source_tokens=9, max_length_ratio=3), max_target_tokens=13
+    )
     kept, expected, got = [], Counter(), []
     for number, row in enumerate(read_pairs([(0, NUM_PAIRS)])):
         source, target = len(row["input_ids"]), len(row["labels"])
@@ -250,7 +290,10 @@ def test_pairs_that_break_rules_are_dropped_and_counted(make_loader):
 
 
 def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
-    pairs = [{"source": "A dog runs.", "target": "Ein Hund rennt."}, {"source": " ", "target": "Buch"}]
+    pairs = [
+        {"source": "A dog runs.", "target": "Ein Hund rennt."},
+        {"source": " ", "target": "Buch"},
+    ]
     stream = datasets.Dataset.from_list(pairs).to_iterable_dataset()
     loader = make_loader(stream, tokenizer=tiny_tokenizer)
     batch = next(iter(loader))
@@ -261,7 +304,9 @@ def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
 
 def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, tiny_tokenizer):
     text = "A bird sings in the tree of an old park."
-    stream = datasets.Dataset.from_list([{"source": text, "target": text}] * 8).to_iterable_dataset()
+    stream = datasets.Dataset.from_list(
+        [{"source": text, "target": text}] * 8
+    ).to_iterable_dataset()
 
     def make():
         dropout = BpeDropout(tiny_tokenizer, 0.4, side="target")
@@ -270,7 +315,9 @@ def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, ti
     drawn, states, loader = [], [], make()
     for batch in islice(loader, 30):
         assert (batch["labels"] != -100).sum() <= 70
-        assert batch["input_ids"].tolist() == [tiny_tokenizer(text)["input_ids"]] * len(batch["labels"])
+        assert batch["input_ids"].tolist() == [tiny_tokenizer(text)["input_ids"]] * len(
+            batch["labels"]
+        )
         drawn.append(batch["labels"].clamp(min=0).tolist())
         assert {*tiny_tokenizer.batch_decode(drawn[-1], skip_special_tokens=True)} == {text}
         states.append(json.loads(json.dumps(loader.state_dict())))
@@ -286,7 +333,9 @@ def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, ti
 def test_id_outside_the_vocabulary_is_refused_when_it_is_read(make_loader, tiny_tokenizer):
     loader = make_loader(make_stream(num_shards=1), vocab_size=FIRST_ID + 200)
     read = []
-    with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in \[500, 5, 5, 5, 2\]"):
+    with pytest.raises(
+        ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in \[500, 5, 5, 5, 2\]"
+    ):
         read.extend(number for batch in loader for number in numbers(batch))
     assert 150 < len(read) <= 200 and max(read) < 200  # those of the pools before
     text = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()

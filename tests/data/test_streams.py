@@ -9,28 +9,48 @@ import pytest
 
 from vaswani_transformer.data import corpora, load_corpus, stream_corpus
 
-SENTENCES = [("a", "b"), ("", "x"), ("c\u2028d", "e f"), ("öä", "g\rh"), ("i", "j"), ("k", ""), ("l m n", "o")]
+SENTENCES = [
+    ("a", "b"),
+    ("", "x"),
+    ("c\u2028d", "e f"),
+    ("öä", "g\rh"),
+    ("i", "j"),
+    ("k", ""),
+    ("l m n", "o"),
+]
 PAIRS = [{"source": source, "target": target} for source, target in SENTENCES]
 
 
 @pytest.fixture
 def text_files(tmp_path, monkeypatch):
-    """Two text files, read in shards of 3 lines; the first has a byte order mark and other line ends."""
+    """Two text files, read in shards of 3 lines; the first has a byte order mark and other line
+    ends.
+    """
     monkeypatch.setattr(corpora, "_LINES_PER_SHARD", 3)
-    (tmp_path / "text.en").write_bytes(b"\xef\xbb\xbf" + "".join(f"{pair[0]}\r\n" for pair in SENTENCES).encode())
+    (tmp_path / "text.en").write_bytes(
+        b"\xef\xbb\xbf" + "".join(f"{pair[0]}\r\n" for pair in SENTENCES).encode()
+    )
     (tmp_path / "text.de").write_bytes("\n".join(pair[1] for pair in SENTENCES).encode())
     return {"source_file": tmp_path / "text.en", "target_file": tmp_path / "text.de"}
 
 
 def test_text_files_are_streamed_as_they_are_loaded(text_files, tmp_path):
-    assert list(stream_corpus(**text_files)) == load_corpus(**text_files, cache_dir=tmp_path).to_list() == PAIRS
+    assert (
+        list(stream_corpus(**text_files))
+        == load_corpus(**text_files, cache_dir=tmp_path).to_list()
+        == PAIRS
+    )
 
 
 @pytest.mark.parametrize(("lines_per_shard", "sizes"), [(3, [3, 3, 1]), (6, [4, 3])])
-def test_text_files_are_streamed_in_shards_of_one_size(text_files, monkeypatch, lines_per_shard, sizes):
+def test_text_files_are_streamed_in_shards_of_one_size(
+    text_files, monkeypatch, lines_per_shard, sizes
+):
     monkeypatch.setattr(corpora, "_LINES_PER_SHARD", lines_per_shard)
     stream = stream_corpus(**text_files)
-    assert [len(list(stream.shard(len(sizes), index))) for index in range(stream.num_shards)] == sizes
+    assert [
+        len(list(stream.shard(len(sizes), index))) for index in range(stream.num_shards)
+    ] == sizes
     assert list(stream) == PAIRS
 
 
@@ -46,7 +66,9 @@ def test_error_in_a_later_shard_names_the_line_of_the_file(text_files):
 
 def test_text_files_that_differ_in_lines_are_refused_at_once(text_files):
     text_files["target_file"].write_text("a\nb\n")
-    with pytest.raises(ValueError, match="text.de must have as many lines as .*text.en, got 2 and 7"):
+    with pytest.raises(
+        ValueError, match="text.de must have as many lines as .*text.en, got 2 and 7"
+    ):
         stream_corpus(**text_files)
 
 
@@ -58,7 +80,9 @@ def write_parquet(path, rows):
     datasets.Dataset.from_list(rows).to_parquet(path, batch_size=3)
 
 
-@pytest.mark.parametrize(("name", "write"), [("pairs.jsonl", write_jsonl), ("pairs.parquet", write_parquet)])
+@pytest.mark.parametrize(
+    ("name", "write"), [("pairs.jsonl", write_jsonl), ("pairs.parquet", write_parquet)]
+)
 @pytest.mark.parametrize(
     "row",
     [
@@ -78,7 +102,8 @@ TWO = {"translation": {"en": "A dog.", "de": "Ein Hund."}}
 THREE = {"translation": {"en": "A cat.", "de": "Eine Katze.", "fr": "Un chat."}}
 NULL = {"translation": {"en": "A cow.", "fr": None, "de": "Eine Kuh."}}
 TURNED = {"translation": {"de": "Ein 犬.", "en": "A 犬."}, "id": 7}
-LONG = {"translation": {"en": "A long sentence. " * 60, "de": "Ein langer Satz. " * 60}}  # 6,000 fill 12 MB
+# 6,000 fill 12 MB
+LONG = {"translation": {"en": "A long sentence. " * 60, "de": "Ein langer Satz. " * 60}}
 FLAT = {"en": "A fish.", "de": "Ein Fisch."}
 
 
@@ -86,7 +111,10 @@ def read_in_both_ways(path, tmp_path):
     """Pairs of a file as it is loaded and as it is streamed, or the text of the error."""
     languages = {"pairs_file": path, "source_language": "en", "target_language": "de"}
     found = []
-    for read in (lambda: load_corpus(**languages, cache_dir=tmp_path / "cache"), lambda: stream_corpus(**languages)):
+    for read in (
+        lambda: load_corpus(**languages, cache_dir=tmp_path / "cache"),
+        lambda: stream_corpus(**languages),
+    ):
         try:
             found.append(list(read()))
         except ValueError as error:

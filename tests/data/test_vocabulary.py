@@ -30,7 +30,9 @@ def train(*args, vocab_size=280, **options):
 def test_tokenizer_has_the_size_asked_for_and_has_learnt_both_languages(files):
     tokenizer = train(files, vocab_size=290)
     assert (type(tokenizer), len(tokenizer)) == (VaswaniTransformerTokenizer, 290)
-    assert all(len(tokenizer.tokenize(sentence)) <= len(sentence) / 2 for sentence in SOURCES + TARGETS)
+    assert all(
+        len(tokenizer.tokenize(sentence)) <= len(sentence) / 2 for sentence in SOURCES + TARGETS
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,10 @@ def test_files_and_sentences_train_the_same(files, sentences):
     assert train(sentences=sentences).get_vocab() == train(files).get_vocab()
 
 
-PAIRS = [(f'I can\'t see "{number}1" ABC-caf\u00e9s', f'Ich sehe "{number}1" nicht') for number in range(300)]
+PAIRS = [
+    (f'I can\'t see "{number}1" ABC-caf\u00e9s', f'Ich sehe "{number}1" nicht')
+    for number in range(300)
+]
 
 
 def normalizer_of(pairs):
@@ -86,7 +91,8 @@ def test_a_lookalike_that_is_frequent_on_one_side_is_left_alone_on_both(lookalik
 
 
 @pytest.mark.parametrize(
-    ("lookalike", "number", "expected"), [("\u2019", 1, "x'y"), ("\u00a0", 6, "x\u00a0y"), ("\u200c", 6, "x\u200cy")]
+    ("lookalike", "number", "expected"),
+    [("\u2019", 1, "x'y"), ("\u00a0", 6, "x\u00a0y"), ("\u200c", 6, "x\u200cy")],
 )
 def test_a_lookalike_is_rare_below_one_of_a_hundred_sentences(lookalike, number, expected):
     """Though its usual form is everywhere."""
@@ -98,7 +104,8 @@ def test_a_lookalike_is_rare_below_one_of_a_hundred_sentences(lookalike, number,
 
 def test_a_lookalike_is_left_alone_where_its_usual_form_is_rare():
     assert (
-        normalizer_of([("a b", "c d")] * 300)("can\u2019t \u201cx\u201d \uff21") == "can\u2019t \u201cx\u201d \uff21"
+        normalizer_of([("a b", "c d")] * 300)("can\u2019t \u201cx\u201d \uff21")
+        == "can\u2019t \u201cx\u201d \uff21"
     )
 
 
@@ -117,9 +124,13 @@ def test_every_reader_of_a_trained_tokenizer_maps_the_same(tmp_path):
 
 def test_small_corpus_is_warned_of(files, monkeypatch):
     warnings = []
-    monkeypatch.setattr(logging.get_logger("vaswani_transformer.data.vocabulary"), "warning", warnings.append)
+    monkeypatch.setattr(
+        logging.get_logger("vaswani_transformer.data.vocabulary"), "warning", warnings.append
+    )
     tokenizer = train(files, vocab_size=5000)
-    assert warnings == [f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` 5000."]
+    assert warnings == [
+        f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` 5000."
+    ]
 
 
 def test_vocabulary_below_the_bytes_is_refused(files):

@@ -13,12 +13,16 @@ def test_length_batches_hold_every_row_once_within_the_budget():
     lengths = [choose.randint(1, 40) for _ in range(300)] + [500]
     batches = list(length_batches(lengths, Batching(max_tokens=100)))
     assert sorted(index for batch in batches for index in batch) == list(range(301))
-    assert all(len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 100 for batch in batches)
+    assert all(
+        len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 100 for batch in batches
+    )
     assert batches[0] == [300]
 
 
 @pytest.mark.parametrize(("sources", "targets"), [("ab", "abc"), ("abc", "a")])
 def test_paired_refuses_a_side_that_ends_first(sources, targets):
     pairs = paired(iter(sources), iter(targets))
-    with pytest.raises(ValueError, match="`targets` must be as many as the sentences, got more or fewer"):
+    with pytest.raises(
+        ValueError, match="`targets` must be as many as the sentences, got more or fewer"
+    ):
         list(pairs)

@@ -38,7 +38,9 @@ def test_translate_file_writes_as_many_lines_as_it_reads(tiny_model, tiny_tokeni
     assert lines[1] == lines[2] == lines[4] == ""
 
 
-def test_translate_file_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer, tmp_path, monkeypatch):
+def test_translate_file_reads_stdin_and_writes_stdout(
+    tiny_model, tiny_tokenizer, tmp_path, monkeypatch
+):
     (tmp_path / "in").write_text("A dog.\nTwo\n")
     translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", **SHORT)
     output = io.BytesIO()
@@ -49,7 +51,9 @@ def test_translate_file_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer
 
 
 def test_translate_file_refuses_several_processes_with_a_stream(tiny_model, tiny_tokenizer):
-    with pytest.raises(ValueError, match="`input` must be a file for several processes, got the stream -"):
+    with pytest.raises(
+        ValueError, match="`input` must be a file for several processes, got the stream -"
+    ):
         translate_file(tiny_model, tiny_tokenizer, processes=SimpleNamespace(is_main_process=True))
 
 
@@ -70,10 +74,15 @@ def test_unfinished_output_that_is_a_link_leads_nowhere(tmp_path):
     (tmp_path / "precious").write_text("precious")
     (tmp_path / "out.part").symlink_to(tmp_path / "precious")
     write_lines(["a"], tmp_path / "out")
-    assert ((tmp_path / "precious").read_text(), (tmp_path / "out").read_text()) == ("precious", "a\n")
+    assert ((tmp_path / "precious").read_text(), (tmp_path / "out").read_text()) == (
+        "precious",
+        "a\n",
+    )
 
 
-def test_input_with_the_name_of_an_unfinished_output_is_refused_and_kept(tmp_path, tiny_model, tiny_tokenizer):
+def test_input_with_the_name_of_an_unfinished_output_is_refused_and_kept(
+    tmp_path, tiny_model, tiny_tokenizer
+):
     (tmp_path / "out.part").write_text("A dog.")
     with pytest.raises(ValueError, match="`output` must be a file of its own, got .*out: .*part"):
         translate_file(tiny_model, tiny_tokenizer, tmp_path / "out.part", tmp_path / "out")
@@ -95,10 +104,18 @@ def sides(pair_files):
 def test_translate_file_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, tmp_path):
     sentences = ["Ä dog.", "", 'Two "women"']
     (tmp_path / "in").write_text("\n".join(sentences), encoding="utf-8")
-    assert translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", num_best=2, **SHORT) == 3
+    assert (
+        translate_file(
+            tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", num_best=2, **SHORT
+        )
+        == 3
+    )
     found = translate_n_best(tiny_model, tiny_tokenizer, sentences, 2, **SHORT)
     expected = [
-        {"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]}
+        {
+            "source": source,
+            "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses],
+        }
         for source, hypotheses in zip(sentences, found, strict=True)
     ]
     lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
@@ -108,8 +125,13 @@ def test_translate_file_writes_a_json_object_for_each_line(tiny_model, tiny_toke
     assert lines[3] == ""
 
 
-def test_score_files_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, pair_files, tmp_path):
-    assert score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out", length_penalty=0.2) == 3
+def test_score_files_writes_a_json_object_for_each_line(
+    tiny_model, tiny_tokenizer, pair_files, tmp_path
+):
+    assert (
+        score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out", length_penalty=0.2)
+        == 3
+    )
     expected = score_pairs(tiny_model, tiny_tokenizer, *sides(pair_files), length_penalty=0.2)
     lines = (tmp_path / "out").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [dataclasses.asdict(score) for score in expected]
@@ -118,7 +140,10 @@ def test_score_files_writes_a_json_object_for_each_line(tiny_model, tiny_tokeniz
 
 def test_files_of_different_length_are_refused(tiny_model, tiny_tokenizer, pair_files, tmp_path):
     pair_files[1].write_text("Ein Hund.\nPark\n")
-    with pytest.raises(ValueError, match="as many lines as `source`, got 3 lines in .*source and 2 lines in .*target"):
+    with pytest.raises(
+        ValueError,
+        match="as many lines as `source`, got 3 lines in .*source and 2 lines in .*target",
+    ):
         score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out")
 
 
@@ -139,7 +164,9 @@ def test_score_files_refuses_an_input_as_output(tiny_model, tiny_tokenizer, pair
 
 def test_a_line_beyond_64_kib_is_refused_by_its_number(tiny_model, tiny_tokenizer, tmp_path):
     (tmp_path / "in").write_bytes(b"a\n" + b"a" * (2**16 + 1))
-    with pytest.raises(ValueError, match="in` must have at most 65536 bytes in a line, got more in line 2 at byte"):
+    with pytest.raises(
+        ValueError, match="in` must have at most 65536 bytes in a line, got more in line 2 at byte"
+    ):
         translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out")
 
 

@@ -16,7 +16,9 @@ from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 CHUNK = 3
 # One sentence in each batch: the chunks are the calls 1 and 2, 3 to 5, 6 and 7, 8 and 9.
 OPTIONS = {"max_new_tokens_over_source": 3, "max_tokens_per_batch": 1}
-LINES = "A dog runs.\n\nTwo women read a book.\nTwo\nA dog.\nin\nPark\n \nwomen\nA dog runs in\na".split("\n")
+LINES = "A dog runs.\n\nTwo women read a book.\nTwo\nA dog.\nin\nPark\n \nwomen\nA dog runs in\na".split(  # noqa: E501
+    "\n"
+)
 NUM_CALLS = 9
 
 
@@ -71,7 +73,9 @@ def whole(run, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
 @pytest.mark.parametrize("best", [{}, {"num_best": 2}], ids=["one", "n-best"])
-def test_interrupted_and_resumed_translation_equals_the_whole_one(call, best, run, interrupted, tmp_path):
+def test_interrupted_and_resumed_translation_equals_the_whole_one(
+    call, best, run, interrupted, tmp_path
+):
     run(**best)
     expected = (tmp_path / "out").read_bytes()
     (tmp_path / "out").write_text("old")
@@ -84,11 +88,14 @@ def test_interrupted_and_resumed_translation_equals_the_whole_one(call, best, ru
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
-def test_interrupted_translation_keeps_the_chunks_before_and_says_how_to_go_on(interrupted, whole, tmp_path):
+def test_interrupted_translation_keeps_the_chunks_before_and_says_how_to_go_on(
+    interrupted, whole, tmp_path
+):
     error = interrupted(4, error=RuntimeError)
     assert (tmp_path / "out.part").read_bytes() == b"".join(whole.splitlines(keepends=True)[:CHUNK])
     assert error.__notes__ == [
-        f"The translated lines are kept in {tmp_path / 'out.part'}. To continue, repeat the command with `resume`."
+        f"The translated lines are kept in {tmp_path / 'out.part'}. To continue, repeat the "
+        "command with `resume`."
     ]
 
 
@@ -112,11 +119,15 @@ def test_part_that_ends_anywhere_is_gone_on_with(lost, run, interrupted, whole, 
     assert (tmp_path / "out").read_bytes() == whole
 
 
-def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(run, interrupted, whole, tmp_path):
+def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(
+    run, interrupted, whole, tmp_path
+):
     interrupted(NUM_CALLS)
     (tmp_path / "out.part").write_bytes(b"kept\n" * 5 + b"torn")
     run(resume=True)
-    assert (tmp_path / "out").read_bytes() == b"kept\n" * 3 + b"".join(whole.splitlines(keepends=True)[3:])
+    assert (tmp_path / "out").read_bytes() == b"kept\n" * 3 + b"".join(
+        whole.splitlines(keepends=True)[3:]
+    )
 
 
 def test_translation_replaces_an_older_part(run, interrupted, whole, tmp_path):
@@ -133,7 +144,9 @@ def test_another_command_with_the_same_output_leaves_nothing_to_resume(interrupt
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
-def test_translation_of_stdin_leaves_no_part(tiny_model, tiny_tokenizer, interrupted, tmp_path, monkeypatch):
+def test_translation_of_stdin_leaves_no_part(
+    tiny_model, tiny_tokenizer, interrupted, tmp_path, monkeypatch
+):
     with (tmp_path / "in").open("rb") as stream:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
         monkeypatch.setattr(tiny_model, "generate", lambda **options: 1 / 0)

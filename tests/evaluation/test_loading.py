@@ -55,7 +55,9 @@ def test_load_for_inference_names_missing_and_unexpected_tensors(folder):
     weights = load_file(folder / "model.safetensors")
     weights["extra"] = weights.pop("model.encoder.layers.1.fc1.weight")
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"(?s)missing.*model\.encoder\.layers\.1\.fc1\.weight.*unexpected.*extra"):
+    with pytest.raises(
+        ValueError, match=r"(?s)missing.*model\.encoder\.layers\.1\.fc1\.weight.*unexpected.*extra"
+    ):
         load_for_inference(folder)
 
 
@@ -64,7 +66,9 @@ def test_load_for_inference_refuses_a_tokenizer_with_an_id_beyond_the_vocabulary
     entries = tokenizer["model"]["vocab"]
     entries[max(entries, key=entries.get)] = 4_000_000_000
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(ValueError, match="at most the 300 entries of the model's vocabulary, got 4000000001"):
+    with pytest.raises(
+        ValueError, match="at most the 300 entries of the model's vocabulary, got 4000000001"
+    ):
         load_for_inference(folder)
 
 
@@ -77,13 +81,19 @@ def test_load_for_inference_refuses_a_folder_that_does_not_exist(name, tmp_path,
 
 
 @pytest.mark.parametrize("name", [".", "owner/model-1.0"])
-def test_check_model_path_takes_any_folder_and_what_looks_like_an_id_on_the_hub(name, tmp_path, monkeypatch):
+def test_check_model_path_takes_any_folder_and_what_looks_like_an_id_on_the_hub(
+    name, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     check_model_path(name)
 
 
 def test_a_device_that_is_not_there_is_told_before_the_model_is_read(folder, monkeypatch):
-    monkeypatch.setattr("transformers.PreTrainedModel.from_pretrained", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(
+        "transformers.PreTrainedModel.from_pretrained", lambda *args, **kwargs: 1 / 0
+    )
     for device in ("cuda:99", "nonsense"):
-        with pytest.raises(ValueError, match=f"`device` must be a device of this machine, got {device}"):
+        with pytest.raises(
+            ValueError, match=f"`device` must be a device of this machine, got {device}"
+        ):
             load_for_inference(folder, device=device)

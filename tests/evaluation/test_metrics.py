@@ -17,7 +17,10 @@ from vaswani_transformer.evaluation.metrics import (
 )
 
 HYPOTHESES = ["the cat sat on the mat with a hat", "there is a small house near the old river"]
-REFERENCES = ["the cat sat on the red mat with a hat", "there is one small house near the old river bank"]
+REFERENCES = [
+    "the cat sat on the red mat with a hat",
+    "there is one small house near the old river bank",
+]
 
 
 def test_sacrebleu_equals_the_formula():
@@ -26,7 +29,8 @@ def test_sacrebleu_equals_the_formula():
 
 
 def test_chrf_equals_the_value_by_hand():
-    # One common letter: precision 1/1, recall 1/2, F2 = 5 x 1 x 1/2 / (4 x 1 + 1/2); no longer n-gram counts.
+    # One common letter: precision 1/1, recall 1/2, F2 = 5 x 1 x 1/2 / (4 x 1 + 1/2); no longer
+    # n-gram counts.
     assert score_translations(["a"], ["ab"])["chrf"] == pytest.approx(100 * 2.5 / 4.5)
 
 
@@ -47,12 +51,16 @@ def test_tokenized_bleu_takes_words_as_they_are_in_lower_case():
 
 
 def test_metrics_differ_on_text_that_is_not_tokenized():
-    scores = score_translations(["Das Text-Format ist gut."], ["Das Bild-Format ist gut."], "de", tokenized=True)
-    # 13a keeps Text-Format whole: 4 of 5, 2 of 4, 1 of 3, 0 of 2 n-grams, the last smoothed to 1/2 of one.
+    scores = score_translations(
+        ["Das Text-Format ist gut."], ["Das Bild-Format ist gut."], "de", tokenized=True
+    )
+    # 13a keeps Text-Format whole: 4 of 5, 2 of 4, 1 of 3, 0 of 2 n-grams, the last smoothed to 1/2
+    # of one.
     assert scores["sacrebleu"] == pytest.approx(100 * (4 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)
     # Das Text ##AT##-##AT## Format ist gut . : 6 of 7, 4 of 6, 3 of 5, 2 of 4.
     assert scores["paper_bleu"] == pytest.approx(100 * (6 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25)
-    # das text-format ist gut. : 3 of 4, 1 of 3, 0 of 2, 0 of 1, the last two smoothed to 1/2 and 1/4 of one.
+    # das text-format ist gut. : 3 of 4, 1 of 3, 0 of 2, 0 of 1, the last two smoothed to 1/2 and
+    # 1/4 of one.
     assert scores["tokenized_bleu"] == pytest.approx(100 * (3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** 0.25)
 
 
@@ -66,7 +74,7 @@ def test_scores_carry_their_signatures():
     starts = {
         "sacrebleu": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:",
         "chrf": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:",
-        "paper_bleu": "nrefs:1|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|smooth:none|sacremoses:",
+        "paper_bleu": "nrefs:1|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|smooth:none|sacremoses:",  # noqa: E501
         "tokenized_bleu": "nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:",
     }
     assert list(starts) == list(METRICS)
@@ -91,20 +99,30 @@ WITHOUT_SPACES = {
 
 
 @pytest.mark.parametrize("language", WITHOUT_SPACES)
-def test_sacrebleu_counts_characters_when_the_target_has_no_spaces_between_words(language, tiny_tokenizer):
+def test_sacrebleu_counts_characters_when_the_target_has_no_spaces_between_words(
+    language, tiny_tokenizer
+):
     hypothesis, reference, tokenizer = WITHOUT_SPACES[language]
     scores = score_translations([hypothesis], [reference], language, tokenized=True)
     expected = naive_bleu([" ".join(hypothesis)], [[" ".join(reference)]])
     assert scores["sacrebleu"] == pytest.approx(expected) and expected > 40
     assert f"|tok:{tokenizer}|" in scores["sacrebleu_signature"]
-    assert (scores["hypothesis_length"], scores["reference_length"]) == (len(hypothesis), len(reference))
+    assert (scores["hypothesis_length"], scores["reference_length"]) == (
+        len(hypothesis),
+        len(reference),
+    )
     assert scores["chrf"] == score_translations([hypothesis], [reference])["chrf"]
     assert set(METRICS) & scores.keys() == {"sacrebleu", "chrf"}  # the others need spaces
     ids = np.array([[1, 2]])
-    assert make_compute_metrics(tiny_tokenizer, language)(EvalPrediction(ids, ids)).keys() == {"sacrebleu", "chrf"}
+    assert make_compute_metrics(tiny_tokenizer, language)(EvalPrediction(ids, ids)).keys() == {
+        "sacrebleu",
+        "chrf",
+    }
 
 
-@pytest.mark.parametrize("language", [None, "", "de", "deu", "fra_Latn", "pt-BR", "ru", "ar", "hi", "el", "vi", "tr"])
+@pytest.mark.parametrize(
+    "language", [None, "", "de", "deu", "fra_Latn", "pt-BR", "ru", "ar", "hi", "el", "vi", "tr"]
+)
 def test_scores_are_those_of_13a_when_words_have_spaces_between_them(language):
     hypotheses, references = ["Это новая книга, не так ли?"], ["Это старая книга, не так ли?"]
     scores = score_translations(hypotheses, references, language, tokenized=True)
@@ -115,32 +133,51 @@ def test_scores_are_those_of_13a_when_words_have_spaces_between_them(language):
 
 
 @pytest.mark.parametrize(
-    ("long", "short"), [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr"), ("ita", "it")]
+    ("long", "short"),
+    [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr"), ("ita", "it")],
 )
 def test_paper_bleu_is_that_of_the_language_when_its_code_is_long(long, short):
     pair = ["Das Text-Format ist's, dell'arte."], [["Das Bild-Format ist's, dell'arte."]]
     assert corpus_paper_bleu(*pair, long) == corpus_paper_bleu(*pair, short)
 
 
-@pytest.mark.parametrize(("language", "extra"), [("ja_JP", "ja"), ("jpn_Jpan", "ja"), ("ko", "ko"), ("kor", "ko")])
+@pytest.mark.parametrize(
+    ("language", "extra"), [("ja_JP", "ja"), ("jpn_Jpan", "ja"), ("ko", "ko"), ("kor", "ko")]
+)
 def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, monkeypatch):
     monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{extra}_mecab.MeCab", None)
-    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[{extra}\]'"):
+    with pytest.raises(
+        ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[{extra}\]'"
+    ):
         score_translations(["本"], ["本"], language)
 
 
 @pytest.mark.parametrize(
     ("package", "language", "hypothesis", "reference"),
     [
-        ("MeCab", "ja-JP", "男の人が公園で古い本を読んでいる", "男の人が公園で新しい本を読んでいる"),
-        ("mecab_ko", "kor_Hang", "남자가 공원에서 오래된 책을 읽고 있다", "남자가 공원에서 새로운 책을 읽고 있다"),
+        (
+            "MeCab",
+            "ja-JP",
+            "男の人が公園で古い本を読んでいる",
+            "男の人が公園で新しい本を読んでいる",
+        ),
+        (
+            "mecab_ko",
+            "kor_Hang",
+            "남자가 공원에서 오래된 책을 읽고 있다",
+            "남자가 공원에서 새로운 책을 읽고 있다",
+        ),
     ],
 )
 def test_sacrebleu_counts_the_words_of_mecab(package, language, hypothesis, reference):
     pytest.importorskip(package, reason="needs an extra of sacrebleu")
     scores = score_translations([hypothesis], [reference], language)
     tokenizer = f"{language[:2]}-mecab"
-    assert scores["sacrebleu"] == sacrebleu.corpus_bleu([hypothesis], [[reference]], tokenize=tokenizer).score > 20
+    assert (
+        scores["sacrebleu"]
+        == sacrebleu.corpus_bleu([hypothesis], [[reference]], tokenize=tokenizer).score
+        > 20
+    )
     assert f"|tok:{tokenizer}-" in scores["sacrebleu_signature"]
     assert set(METRICS) & scores.keys() == {"sacrebleu", "chrf"}
 
@@ -149,7 +186,9 @@ def test_sacrebleu_counts_the_words_of_mecab(package, language, hypothesis, refe
 
 
 def test_scores_take_the_better_of_different_numbers_of_references():
-    scores = score_translations(REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]], tokenized=True)
+    scores = score_translations(
+        REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]], tokenized=True
+    )
     assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
     assert scores["paper_bleu_signature"].startswith("nrefs:var|")
 
@@ -181,13 +220,17 @@ def test_compute_metrics_ignores_minus_100_in_predictions_and_labels(tiny_tokeni
     ids = np.array(labels)
     padded = np.where(ids == tiny_tokenizer.pad_token_id, -100, ids)
     assert (padded == -100).any()
-    metrics = make_compute_metrics(tiny_tokenizer)(EvalPrediction(predictions=padded, label_ids=padded))
+    metrics = make_compute_metrics(tiny_tokenizer)(
+        EvalPrediction(predictions=padded, label_ids=padded)
+    )
     assert metrics == dict.fromkeys(("sacrebleu", "chrf", "paper_bleu"), pytest.approx(100.0))
 
 
 def test_compute_metrics_scores_in_the_target_language(tiny_tokenizer):
     texts = ["Ein Text-Format und ein Hund.", "Ein Bild-Format und ein Hund."]
     ids, labels = (np.array(tiny_tokenizer([text])["input_ids"]) for text in texts)
-    metrics = make_compute_metrics(tiny_tokenizer, "de")(EvalPrediction(predictions=ids, label_ids=labels))
+    metrics = make_compute_metrics(tiny_tokenizer, "de")(
+        EvalPrediction(predictions=ids, label_ids=labels)
+    )
     scores = score_translations(texts[:1], texts[1:], "de")
     assert metrics == {name: scores[name] for name in METRICS if name in scores}

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Every step of the paper's BLEU against a second way: by hand, by naive code, and by the Perl scripts of Moses."""
+"""Every step of the paper's BLEU against a second way: by hand, by naive code, and by the Perl
+scripts of Moses.
+"""
 
 import importlib
 import math
@@ -27,7 +29,16 @@ MOSES_SCRIPTS = os.environ.get("MOSES_SCRIPTS")
 
 # What replace-unicode-punctuation.perl is for: East Asian and typographic marks written in ASCII.
 # (Until 2019 it wrote a quote for a full-width 1.)
-IDEOGRAPHIC = {"、": ",", "。": ". ", "〈": "<", "〉": ">", "【": "[", "】": "]", "━": "-", "∶": ":"}
+IDEOGRAPHIC = {
+    "、": ",",
+    "。": ". ",
+    "〈": "<",
+    "〉": ">",
+    "【": "[",
+    "】": "]",
+    "━": "-",
+    "∶": ":",
+}
 QUOTES = dict.fromkeys("”“《》「」", '"') | {"’": "'", "…": "..."}
 FULL_WIDTH = {chr(ord(mark) + 0xFEE0): mark for mark in ",:?)!(;0123456789~%"} | {"．": ". "}
 
@@ -51,7 +62,9 @@ def perturb_word(word, rng):
 
 
 def perturbed(lines, seed=0):
-    """Hypotheses that are partly right: each line with some of its words changed and neighbours swapped."""
+    """Hypotheses that are partly right: each line with some of its words changed and neighbours
+    swapped.
+    """
     rng = random.Random(seed)
     hypotheses = []
     for line in lines:
@@ -64,11 +77,15 @@ def perturbed(lines, seed=0):
 
 
 def naive_punctuation(text):
-    return "".join((IDEOGRAPHIC | QUOTES | FULL_WIDTH).get(character, character) for character in text)
+    return "".join(
+        (IDEOGRAPHIC | QUOTES | FULL_WIDTH).get(character, character) for character in text
+    )
 
 
 def naive_split(line):
-    """Walks along the line; where a hyphen stands between two characters, both and the hyphen are done with."""
+    """Walks along the line; where a hyphen stands between two characters, both and the hyphen are
+    done with.
+    """
     done, place = "", 0
     while place < len(line):
         three = line[place : place + 3]
@@ -82,7 +99,9 @@ def naive_split(line):
 
 
 def naive_bleu(hypotheses, references):
-    """Papineni et al. 2002 over tokens between spaces: clipped counts, closest reference length (shorter of two)."""
+    """Papineni et al. 2002 over tokens between spaces: clipped counts, closest reference length
+    (shorter of two).
+    """
     matches, totals, length, reference_length = [0] * 5, [0] * 5, 0, 0
     for hypothesis, several in zip(hypotheses, references, strict=True):
         words, others = hypothesis.split(), [reference.split() for reference in several]
@@ -90,8 +109,13 @@ def naive_bleu(hypotheses, references):
         reference_length += min((abs(len(other) - len(words)), len(other)) for other in others)[1]
         for n in range(1, 5):
             ours = Counter(" ".join(words[i : i + n]) for i in range(len(words) - n + 1))
-            theirs = [Counter(" ".join(other[i : i + n]) for i in range(len(other) - n + 1)) for other in others]
-            matches[n] += sum(min(count, max(other[ngram] for other in theirs)) for ngram, count in ours.items())
+            theirs = [
+                Counter(" ".join(other[i : i + n]) for i in range(len(other) - n + 1))
+                for other in others
+            ]
+            matches[n] += sum(
+                min(count, max(other[ngram] for other in theirs)) for ngram, count in ours.items()
+            )
             totals[n] += sum(ours.values())
     if 0 in matches[1:]:
         return 0.0
@@ -122,7 +146,11 @@ def naive_tokens(lines, language):
         ("It’s the dogs' 5,300.5 m.", "en", "It &apos;s the dogs &apos; 5,300.5 m ."),
         ("It’s the dogs' 5,300.5 m.", None, "It &apos;s the dogs &apos; 5,300.5 m ."),
         ("Dr. Ute geht… nun 5. Mai. Na", "de", "Dr. Ute geht ... nun 5. Mai . Na"),
-        ("a\u00a0b  c\u2028d & <e> [f] g|h", "de", "a b c d &amp; &lt; e &gt; &#91; f &#93; g &#124; h"),
+        (
+            "a\u00a0b  c\u2028d & <e> [f] g|h",
+            "de",
+            "a b c d &amp; &lt; e &gt; &#91; f &#93; g &#124; h",
+        ),
         ("a\x1cb\x02c", "de", "abc"),
         ("Im Hotel usw.", "de", "Im Hotel usw."),
         ("", "de", ""),
@@ -151,7 +179,8 @@ def test_score_has_the_brevity_penalty_by_hand():
 
 
 def test_score_is_that_of_clipped_counts_by_hand():
-    # 1-grams 5/7 (a twice at most), 2-grams 4/6, 3-grams 3/5, 4-grams 2/4 (a b c d, b c d a); longer than 5 words.
+    # 1-grams 5/7 (a twice at most), 2-grams 4/6, 3-grams 3/5, 4-grams 2/4 (a b c d, b c d a);
+    # longer than 5 words.
     score, _ = corpus_paper_bleu(["a a a b c d a"], [["a b c d a"]], "en")
     assert score == pytest.approx(100 * (5 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25)
 
@@ -162,13 +191,17 @@ def test_score_is_0_without_a_right_4_gram(hypothesis):
 
 
 def test_score_takes_raw_references_the_same_way():
-    score, _ = corpus_paper_bleu(['Das "Rich-Text"-Format ist\'s.'], [["Das “Rich-Text”-Format ist’s."]], "de")
+    score, _ = corpus_paper_bleu(
+        ['Das "Rich-Text"-Format ist\'s.'], [["Das “Rich-Text”-Format ist’s."]], "de"
+    )
     assert score == pytest.approx(100.0)
 
 
 def test_signature_names_what_the_score_depends_on():
     common = f"smooth:none|sacremoses:{sacremoses.__version__}|version:{sacrebleu.__version__}"
-    signatures = [corpus_paper_bleu(["a"], [["a"], ["b"]], language)[1] for language in ("de_DE", "fr", None)]
+    signatures = [
+        corpus_paper_bleu(["a"], [["a"], ["b"]], language)[1] for language in ("de_DE", "fr", None)
+    ]
     assert signatures == [
         f"nrefs:2|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|{common}",
         f"nrefs:2|case:mixed|tok:moses-fr|punct:unicode-replaced|compounds:whole|{common}",
@@ -180,7 +213,9 @@ def test_signature_names_what_the_score_depends_on():
 def test_missing_library_is_named_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     monkeypatch.delitem(sys.modules, MODULE)
-    with pytest.raises(ImportError, match=r"`sacremoses` must be installed .*pip install .*\[eval\]"):
+    with pytest.raises(
+        ImportError, match=r"`sacremoses` must be installed .*pip install .*\[eval\]"
+    ):
         importlib.import_module(MODULE)
 
 
@@ -197,14 +232,20 @@ def test_tokens_equal_the_naive_ones(shared_data, name):
 @pytest.mark.parametrize("num_references", [1, 2])
 def test_score_equals_the_naive_one(shared_data, name, num_references):
     references = read_newstest(shared_data, name)[-300:]
-    check_score(perturbed(references), [references, perturbed(references, seed=1)][:num_references], NEWSTESTS[name])
+    check_score(
+        perturbed(references),
+        [references, perturbed(references, seed=1)][:num_references],
+        NEWSTESTS[name],
+    )
 
 
 def check_score(hypotheses, streams, language):
     score, _ = corpus_paper_bleu(hypotheses, streams, language)
     references = zip(*(naive_tokens(stream, language) for stream in streams), strict=True)
     assert 30 < score < 90
-    assert score == pytest.approx(naive_bleu(naive_tokens(hypotheses, language), list(references)), abs=1e-9)
+    assert score == pytest.approx(
+        naive_bleu(naive_tokens(hypotheses, language), list(references)), abs=1e-9
+    )
 
 
 # ---- On the newstests, by the Perl scripts of Moses ----
@@ -213,7 +254,9 @@ def check_score(hypotheses, streams, language):
 def perl(*arguments, lines):
     """Lines that a Perl program makes of lines."""
     text = "".join(f"{line}\n" for line in lines).encode()
-    done = subprocess.run(["perl", *map(str, arguments)], input=text, check=True, capture_output=True)
+    done = subprocess.run(
+        ["perl", *map(str, arguments)], input=text, check=True, capture_output=True
+    )
     return done.stdout.decode().split("\n")[:-1]
 
 
@@ -227,22 +270,33 @@ def moses_tokens(lines, language):
 
 
 def cut_last_full_stop(line):
-    """What tokenizer.perl does to every line since November 2018, and did before only where the word is no prefix."""
+    """What tokenizer.perl does to every line since November 2018, and did before only where the
+    word is no prefix.
+    """
     return re.sub(r"([^\s.])\.$", r"\1 .", line)
 
 
-@pytest.mark.skipif(MOSES_SCRIPTS is None, reason="MOSES_SCRIPTS, the folder `scripts` of mosesdecoder, is not set")
+@pytest.mark.skipif(
+    MOSES_SCRIPTS is None, reason="MOSES_SCRIPTS, the folder `scripts` of mosesdecoder, is not set"
+)
 @pytest.mark.parametrize("name", NEWSTESTS)
 def test_score_equals_that_of_the_moses_scripts(shared_data, tmp_path, name):
     references, language = read_newstest(shared_data, name), NEWSTESTS[name]
     hypotheses = perturbed(references)
     tokens = [tokenize_for_paper_bleu(lines, language) for lines in (references, hypotheses)]
     theirs = [moses_tokens(lines, language) for lines in (references, hypotheses)]
-    if "split last words" in (Path(MOSES_SCRIPTS) / "tokenizer" / "tokenizer.perl").read_text(errors="replace"):
+    if "split last words" in (Path(MOSES_SCRIPTS) / "tokenizer" / "tokenizer.perl").read_text(
+        errors="replace"
+    ):
         tokens = [list(map(cut_last_full_stop, lines)) for lines in tokens]
     assert tokens == theirs
-    ours = tokenize_for_paper_bleu(references, language), tokenize_for_paper_bleu(hypotheses, language)
+    ours = (
+        tokenize_for_paper_bleu(references, language),
+        tokenize_for_paper_bleu(hypotheses, language),
+    )
     (tmp_path / "references").write_text("".join(f"{line}\n" for line in ours[0]), encoding="utf-8")
-    printed = perl(Path(MOSES_SCRIPTS) / "generic" / "multi-bleu.perl", tmp_path / "references", lines=ours[1])
+    printed = perl(
+        Path(MOSES_SCRIPTS) / "generic" / "multi-bleu.perl", tmp_path / "references", lines=ours[1]
+    )
     score, _ = corpus_paper_bleu(hypotheses, [references], language)
     assert printed[0].startswith(f"BLEU = {score:.2f}, ")

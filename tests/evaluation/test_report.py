@@ -57,9 +57,22 @@ def test_evaluate_model_tells_what_limits_the_output_where_the_source_does_not(
 
 
 def test_evaluate_model_scores_models_of_the_library(tiny_tokenizer, evaluation_set):
-    sizes = {f"{stack}_{name}": 2 for stack in ("encoder", "decoder") for name in ("layers", "attention_heads")}
-    config = MarianConfig(vocab_size=300, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **sizes)
-    config.update({"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 2})
+    sizes = {
+        f"{stack}_{name}": 2
+        for stack in ("encoder", "decoder")
+        for name in ("layers", "attention_heads")
+    }
+    config = MarianConfig(
+        vocab_size=300, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **sizes
+    )
+    config.update(
+        {
+            "pad_token_id": 0,
+            "eos_token_id": 2,
+            "decoder_start_token_id": 1,
+            "forced_eos_token_id": 2,
+        }
+    )
     results, translations = evaluate_model(
         MarianMTModel(config).eval(), tiny_tokenizer, evaluation_set, num_beams=2, max_new_tokens=4
     )
@@ -70,10 +83,15 @@ def test_evaluate_model_scores_models_of_the_library(tiny_tokenizer, evaluation_
 def test_evaluate_model_scores_in_the_language_of_the_model(tiny_tokenizer, evaluation_set):
     model = make_model(source_language="en", target_language="de")
     results, _ = evaluate_model(model, tiny_tokenizer, evaluation_set, max_new_tokens_over_source=2)
-    assert "|tok:moses-de|punct:unicode-replaced|compounds:split|" in results["test_paper_bleu_signature"]
+    assert (
+        "|tok:moses-de|punct:unicode-replaced|compounds:split|"
+        in results["test_paper_bleu_signature"]
+    )
 
 
-def test_evaluate_model_names_a_missing_tokeniser_before_it_translates(tiny_tokenizer, evaluation_set, monkeypatch):
+def test_evaluate_model_names_a_missing_tokeniser_before_it_translates(
+    tiny_tokenizer, evaluation_set, monkeypatch
+):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
     monkeypatch.delattr(report, "translate")
     with pytest.raises(ImportError, match=r"pip install 'sacrebleu\[ja\]'"):
@@ -81,10 +99,18 @@ def test_evaluate_model_names_a_missing_tokeniser_before_it_translates(tiny_toke
 
 
 def test_evaluate_model_scores_with_all_references(tiny_model, tiny_tokenizer, monkeypatch):
-    """By sacreBLEU itself, with the missing references filled up by the first, which changes no count."""
-    references = [["Ein Hund rennt im Wald .", REFERENCES[0]], ["Zwei Frauen lesen ein Buch ."], REFERENCES[2:]]
+    """By sacreBLEU itself, with the missing references filled up by the first, which changes no
+    count.
+    """
+    references = [
+        ["Ein Hund rennt im Wald .", REFERENCES[0]],
+        ["Zwei Frauen lesen ein Buch ."],
+        REFERENCES[2:],
+    ]
     monkeypatch.setattr(report, "translate", lambda *args, **options: HYPOTHESES)
-    results, _ = evaluate_model(tiny_model, tiny_tokenizer, EvaluationSet("three", ["a", "b", "c"], references))
+    results, _ = evaluate_model(
+        tiny_model, tiny_tokenizer, EvaluationSet("three", ["a", "b", "c"], references)
+    )
     streams = [[group[0] for group in references], [group[-1] for group in references]]
     for name, metric in (("sacrebleu", sacrebleu.corpus_bleu), ("chrf", sacrebleu.corpus_chrf)):
         assert results[f"test_{name}"] == pytest.approx(metric(HYPOTHESES, streams).score)
@@ -94,7 +120,12 @@ def test_evaluate_model_scores_with_all_references(tiny_model, tiny_tokenizer, m
 
 def results_of(hypotheses, references, language=None, offset=5):
     """Results of translations, found with section 6.1's search but for the offset."""
-    search = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": offset, "max_new_tokens_over_source": 50}
+    search = {
+        "num_beams": 4,
+        "length_penalty": 0.6,
+        "length_penalty_offset": offset,
+        "max_new_tokens_over_source": 50,
+    }
     known = {"data": "x", "num_sentences": len(hypotheses), **search}
     known |= score_translations(hypotheses, references, language, tokenized=True)
     return {f"test_{name}": value for name, value in known.items()}
@@ -104,15 +135,22 @@ def results_of(hypotheses, references, language=None, offset=5):
 def test_report_says_which_metric_is_which(language):
     scores = results_of(HYPOTHESES, REFERENCES, language)
     report = format_report(scores)
-    lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:8]}
+    lines = {
+        line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line
+        for line in report.splitlines()[4:8]
+    }
     assert list(lines) == [
         "sacreBLEU",
         "chrF",
         "paper BLEU (tokenized)",
         "tokenized BLEU (lowercase)",
     ]
-    for metric, line in zip(("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True):
-        assert line.endswith(f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}")
+    for metric, line in zip(
+        ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True
+    ):
+        assert line.endswith(
+            f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}"
+        )
 
 
 def test_report_has_no_line_of_a_metric_that_is_absent():
@@ -125,11 +163,15 @@ def test_report_has_no_line_of_a_metric_that_is_absent():
 
 def test_report_tells_the_length_ratio_and_the_brevity_penalty():
     report = format_report(results_of(["Ein Haus"], ["Ein Haus am See ."]))
-    assert "length ratio 0.400 (translations to references, in tokens of sacreBLEU), brevity penalty 0.223" in report
+    assert (
+        "length ratio 0.400 (translations to references, in tokens of sacreBLEU), brevity penalty "
+        "0.223" in report
+    )
 
 
 @pytest.mark.parametrize(
-    ("offset", "formula"), [(5, "((5 + length) / 6)^0.6"), (5.0, "((5 + length) / 6)^0.6"), (0.0, "length^0.6")]
+    ("offset", "formula"),
+    [(5, "((5 + length) / 6)^0.6"), (5.0, "((5 + length) / 6)^0.6"), (0.0, "length^0.6")],
 )
 def test_report_tells_the_length_penalty_s_formula(offset, formula):
     report = format_report(results_of(["Ein Haus"], ["Ein Haus"], offset=offset))
@@ -143,19 +185,32 @@ def test_builtin_test_set_has_all_references():
 
 
 def test_several_references_are_those_of_each_sentence(tmp_path):
-    for name, lines in {"en": "one\ntwo\n", "a": "eins\nzwei\n", "b": "1\n2\n", "short": "1\n"}.items():
+    for name, lines in {
+        "en": "one\ntwo\n",
+        "a": "eins\nzwei\n",
+        "b": "1\n2\n",
+        "short": "1\n",
+    }.items():
         (tmp_path / name).write_text(lines, encoding="utf-8")
     files = [tmp_path / "a", tmp_path / "b"]
     found = load_evaluation_set(source_file=tmp_path / "en", target_file=files)
     assert found.references == [("eins", "1"), ("zwei", "2")]
-    assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": [str(file) for file in files]}
+    assert found.corpus == {
+        "source_file": str(tmp_path / "en"),
+        "target_file": [str(file) for file in files],
+    }
     assert found.name == ", ".join(map(str, [tmp_path / "en", *files]))
     for one in (tmp_path / "a", [tmp_path / "a"]):
         found = load_evaluation_set(source_file=tmp_path / "en", target_file=one)
         assert found.references == [("eins",), ("zwei",)]
-        assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": str(tmp_path / "a")}
+        assert found.corpus == {
+            "source_file": str(tmp_path / "en"),
+            "target_file": str(tmp_path / "a"),
+        }
     with pytest.raises(ValueError, match="as many lines"):
-        load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
+        load_evaluation_set(
+            source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"]
+        )
     with pytest.raises(ValueError, match="`target_file` must be given"):
         load_evaluation_set(source_file=tmp_path / "en", target_file=[])
 
@@ -175,7 +230,9 @@ def make_files(folder, name):
     return files
 
 
-def test_results_that_could_not_be_written_are_refused_before_anything_is_translated(folder, tmp_path, monkeypatch):
+def test_results_that_could_not_be_written_are_refused_before_anything_is_translated(
+    folder, tmp_path, monkeypatch
+):
     (folder / "test_results.json").mkdir()
     monkeypatch.delattr(report, "evaluate_model")
     with pytest.raises(ValueError, match="`results`"):
@@ -204,5 +261,7 @@ def test_results_of_another_test_set_are_not_replaced_by_default(folder, tmp_pat
 def test_translations_may_not_replace_the_results(folder, tmp_path):
     files = make_files(tmp_path, "first")
     with pytest.raises(ValueError, match="must"):
-        evaluate_to_files(folder, files, translations_file=folder / "test_results.json", num_beams=1)
+        evaluate_to_files(
+            folder, files, translations_file=folder / "test_results.json", num_beams=1
+        )
     assert not (folder / "test_results.json").exists()

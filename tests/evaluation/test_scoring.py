@@ -15,23 +15,35 @@ TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "",
 
 
 def naive_log_prob(model, tokenizer, source, target):
-    """Sum over the target's tokens of log P(token | source, tokens before it), one unpadded call for each."""
+    """Sum over the target's tokens of log P(token | source, tokens before it), one unpadded call
+    for each.
+    """
     source_ids, target_ids = (tokenizer(text)["input_ids"] for text in (source, target))
     total = 0.0
     for number, token in enumerate(target_ids):
         prefix = torch.tensor([[1, *target_ids[:number]]])
         with torch.no_grad():
             logits = model(torch.tensor([source_ids]), decoder_input_ids=prefix).logits[0, -1]
-        total += math.log(math.exp(logits[token].item()) / sum(math.exp(logit) for logit in logits.tolist()))
+        total += math.log(
+            math.exp(logits[token].item()) / sum(math.exp(logit) for logit in logits.tolist())
+        )
     return total
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 @pytest.mark.parametrize("max_tokens_per_batch", [1, 40, 4096])
-def test_score_pairs_equals_one_call_for_each_token(tiny_tokenizer, positions, max_tokens_per_batch):
+def test_score_pairs_equals_one_call_for_each_token(
+    tiny_tokenizer, positions, max_tokens_per_batch
+):
     model = make_model(scale=2.5, position_encoding=positions).double()
-    scores = list(score_pairs(model, tiny_tokenizer, SOURCES, TARGETS, max_tokens_per_batch=max_tokens_per_batch))
-    expected = [naive_log_prob(model, tiny_tokenizer, *pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+    scores = list(
+        score_pairs(
+            model, tiny_tokenizer, SOURCES, TARGETS, max_tokens_per_batch=max_tokens_per_batch
+        )
+    )
+    expected = [
+        naive_log_prob(model, tiny_tokenizer, *pair) for pair in zip(SOURCES, TARGETS, strict=True)
+    ]
     assert [score.log_prob for score in scores] == pytest.approx(expected, rel=1e-12)
 
 
@@ -43,7 +55,9 @@ def test_score_pairs_counts_the_end_of_sentence(tiny_model, tiny_tokenizer):
 @pytest.mark.parametrize(
     ("given", "alpha", "offset"), [(None, 0.3, 5), (0.0, 0.0, 5), (-1.5, -1.5, 5), (None, 0.3, 0)]
 )
-def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, given, alpha, offset):
+def test_score_pairs_divides_by_the_length_penalty(
+    tiny_model, tiny_tokenizer, given, alpha, offset
+):
     tiny_model.generation_config.update(length_penalty=0.3, length_penalty_offset=offset)
     for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS, length_penalty=given):
         penalty = math.pow((offset + score.length) / (offset + 1), alpha)
@@ -51,7 +65,10 @@ def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, g
 
 
 def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
-    source, target = tiny_tokenizer("A dog runs.")["input_ids"], tiny_tokenizer("Ein Hund liest.")["input_ids"]
+    source, target = (
+        tiny_tokenizer("A dog runs.")["input_ids"],
+        tiny_tokenizer("Ein Hund liest.")["input_ids"],
+    )
     logits = tiny_model(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
     each = logits.log_softmax(-1)[range(len(target)), target].tolist()
     (score,) = score_pairs(tiny_model, tiny_tokenizer, ["A dog runs."], ["Ein Hund liest."])
@@ -67,19 +84,29 @@ def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
 def test_score_batch_equals_the_scores_of_beam_search(tiny_tokenizer):
     model = make_model(scale=2.5).double()
     source = [5, 6, 7, 2]
-    found = model.generate(torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True)
-    targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
+    found = model.generate(
+        torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True
+    )
+    targets = [
+        [*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()
+    ]
     log_probs = score_batch(model, tiny_tokenizer, [(source, target) for target in targets], 50)
     scores = [sum(each) / gnmt_length_penalty(len(each), 0.6) for each in log_probs]
     assert scores == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
 
 
 @pytest.mark.parametrize(("budget", "most"), [(10, 20), (40, 40), (1000, 60)])
-def test_score_batch_holds_no_more_distributions_than_the_budget_or_one_sentence_has(budget, most, tiny_tokenizer):
+def test_score_batch_holds_no_more_distributions_than_the_budget_or_one_sentence_has(
+    budget, most, tiny_tokenizer
+):
     model = make_model()
     sizes = []
-    model.lm_head.register_forward_hook(lambda module, args, output: sizes.append(output.shape[:-1].numel()))
-    found = score_batch(model, tiny_tokenizer, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3), ([5], [9])], budget)
+    model.lm_head.register_forward_hook(
+        lambda module, args, output: sizes.append(output.shape[:-1].numel())
+    )
+    found = score_batch(
+        model, tiny_tokenizer, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3), ([5], [9])], budget
+    )
     assert max(sizes) == most
     assert [len(each) for each in found] == [20, 3, 1]
 

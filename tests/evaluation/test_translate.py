@@ -31,7 +31,10 @@ def test_translate_keeps_the_order_of_the_input(model, tiny_tokenizer):
     sentences = ["A dog runs in the park.", "A", "Two women read a book.", "dog park", "Two women"]
     expected = [translate_alone(model, tiny_tokenizer, sentence, **SHORT) for sentence in sentences]
     assert len(set(expected)) > 1
-    assert list(translate(model, tiny_tokenizer, sentences, max_tokens_per_batch=25, **SHORT)) == expected
+    assert (
+        list(translate(model, tiny_tokenizer, sentences, max_tokens_per_batch=25, **SHORT))
+        == expected
+    )
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u3000"])
@@ -43,7 +46,9 @@ def test_translate_gives_an_empty_string_for_a_blank_sentence(model, tiny_tokeni
 
 def test_translate_gives_one_text_whatever_generate_is_told_to_return(model, tiny_tokenizer):
     expected = list(translate(model, tiny_tokenizer, ["A dog."], num_beams=4, **SHORT))
-    model.generation_config.update(return_dict_in_generate=True, num_return_sequences=2, num_beams=4)
+    model.generation_config.update(
+        return_dict_in_generate=True, num_return_sequences=2, num_beams=4
+    )
     assert list(translate(model, tiny_tokenizer, ["A dog."], **SHORT)) == expected
 
 
@@ -57,21 +62,31 @@ def test_translate_reads_a_stream_chunk_by_chunk(model, tiny_tokenizer, monkeypa
     assert len(list(translations)) == 4
 
 
-def test_translate_does_not_cut_a_sentence_longer_than_the_budget(model, tiny_tokenizer, monkeypatch):
+def test_translate_does_not_cut_a_sentence_longer_than_the_budget(
+    model, tiny_tokenizer, monkeypatch
+):
     sentence = "A dog runs in the park. " * 30
     shapes = []
     generate = model.generate
-    monkeypatch.setattr(model, "generate", lambda **k: shapes.append(tuple(k["input_ids"].shape)) or generate(**k))
-    list(translate(model, tiny_tokenizer, [sentence, "A"], max_tokens_per_batch=8, max_new_tokens=1))
+    monkeypatch.setattr(
+        model, "generate", lambda **k: shapes.append(tuple(k["input_ids"].shape)) or generate(**k)
+    )
+    list(
+        translate(model, tiny_tokenizer, [sentence, "A"], max_tokens_per_batch=8, max_new_tokens=1)
+    )
     assert shapes[0] == (1, len(tiny_tokenizer(sentence)["input_ids"]))
 
 
-@pytest.mark.parametrize("options", [{}, {"num_beams": 2, "length_penalty": -0.5}, {"num_beams": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_beams": 2, "length_penalty": -0.5}, {"num_beams": 1}]
+)
 def test_translate_n_best_gives_the_scores_of_generate(tiny_tokenizer, options):
     model = make_model(scale=2.5).double()
     sentences = ["A dog runs in the park.", "Two", "dog park"]
     num_best = options.get("num_beams", 4)
-    found = translate_n_best(model, tiny_tokenizer, sentences, num_best, max_tokens_per_batch=20, **options, **SHORT)
+    found = translate_n_best(
+        model, tiny_tokenizer, sentences, num_best, max_tokens_per_batch=20, **options, **SHORT
+    )
     for sentence, hypotheses in zip(sentences, found, strict=True):
         output = model.generate(
             **tiny_tokenizer([sentence], return_tensors="pt"),
@@ -84,13 +99,17 @@ def test_translate_n_best_gives_the_scores_of_generate(tiny_tokenizer, options):
         texts = tiny_tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
         assert [hypothesis.text for hypothesis in hypotheses] == texts
         if num_best > 1:  # greedy search has no scores of its own
-            assert [each.score for each in hypotheses] == pytest.approx(output.sequences_scores.tolist())
+            assert [each.score for each in hypotheses] == pytest.approx(
+                output.sequences_scores.tolist()
+            )
 
 
 def test_translate_n_best_counts_the_tokens_up_to_the_end(model, tiny_tokenizer):
     few = {"suppress_tokens": [id for id in range(300) if id not in (2, 40, 50)], **SHORT}
     (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["dog"], 4, **few)
-    sequences = model.generate(**tiny_tokenizer(["dog"], return_tensors="pt"), num_return_sequences=4, **few).tolist()
+    sequences = model.generate(
+        **tiny_tokenizer(["dog"], return_tensors="pt"), num_return_sequences=4, **few
+    ).tolist()
     limit = len(tiny_tokenizer("dog")["input_ids"]) + 3
     lengths = [row.index(2) if 2 in row else limit for row in sequences]  # <s> is at place 0
     assert len(set(lengths)) > 1
@@ -108,7 +127,9 @@ def test_translate_n_best_gives_log_probability_and_its_score(model, tiny_tokeni
 
 def test_translate_n_best_gives_words_the_scores_that_score_pairs_gives(model, tiny_tokenizer):
     sentences, num_compared = ["A dog runs in the park.", "Two women"], 0
-    for sentence, found in zip(sentences, translate_n_best(model, tiny_tokenizer, sentences, 3), strict=True):
+    for sentence, found in zip(
+        sentences, translate_n_best(model, tiny_tokenizer, sentences, 3), strict=True
+    ):
         for each in found:
             assert [word["word"] for word in each.words] == each.text.split()
             (pair,) = score_pairs(model, tiny_tokenizer, [sentence], [each.text])
@@ -119,21 +140,36 @@ def test_translate_n_best_gives_words_the_scores_that_score_pairs_gives(model, t
     assert num_compared > 2
 
 
-def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(model, tiny_tokenizer, monkeypatch):
+def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(
+    model, tiny_tokenizer, monkeypatch
+):
     monkeypatch.setattr(model, "generate", None)
-    assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", None, None, 0)]] * 2
+    assert (
+        list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3))
+        == [[Hypothesis("", None, None, 0)]] * 2
+    )
 
 
 @pytest.mark.parametrize("penalty", [{}, {"length_penalty": -1.0, "length_penalty_offset": 0}])
 def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_tokenizer, penalty):
     words = [40, 50, 60]
-    options = {"max_new_tokens": 1, "num_beams": 8, "suppress_tokens": [id for id in range(300) if id not in words]}
+    options = {
+        "max_new_tokens": 1,
+        "num_beams": 8,
+        "suppress_tokens": [id for id in range(300) if id not in words],
+    }
     (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["A dog"], 8, **options, **penalty)
-    assert sorted(hypothesis.text for hypothesis in hypotheses) == sorted(tiny_tokenizer.decode([id]) for id in words)
+    assert sorted(hypothesis.text for hypothesis in hypotheses) == sorted(
+        tiny_tokenizer.decode([id]) for id in words
+    )
 
 
-@pytest.mark.parametrize(("num_best", "options"), [(5, {}), (3, {"num_beams": 2}), (2, {"num_beams": 1}), (0, {})])
-def test_translate_n_best_refuses_more_translations_than_beams_or_none(model, tiny_tokenizer, num_best, options):
+@pytest.mark.parametrize(
+    ("num_best", "options"), [(5, {}), (3, {"num_beams": 2}), (2, {"num_beams": 1}), (0, {})]
+)
+def test_translate_n_best_refuses_more_translations_than_beams_or_none(
+    model, tiny_tokenizer, num_best, options
+):
     with pytest.raises(ValueError, match="`num_best`"):
         translate_n_best(model, tiny_tokenizer, ["A"], num_best, **options)
 

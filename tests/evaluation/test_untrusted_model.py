@@ -19,28 +19,68 @@ CODE = f"{PLACE}--evil.Evil"
 
 # What a file says, and whether the model is refused for it; else it has no effect.
 IGNORED = [
-    ("config.json", {"auto_map": {"AutoConfig": CODE, "AutoModelForSeq2SeqLM": CODE, "AutoTokenizer": [CODE, CODE]}}),
+    (
+        "config.json",
+        {
+            "auto_map": {
+                "AutoConfig": CODE,
+                "AutoModelForSeq2SeqLM": CODE,
+                "AutoTokenizer": [CODE, CODE],
+            }
+        },
+    ),
     ("config.json", {"auto_map": {"AutoModelForSeq2SeqLM": "../outside/evil.Evil"}}),
     ("config.json", {"auto_map": {"AutoModelForSeq2SeqLM": "stranger/repo--evil.Evil"}}),
-    ("config.json", {"custom_pipelines": {"translation": {"impl": CODE, "pt": ["AutoModelForSeq2SeqLM"]}}}),
-    ("config.json", {"_name_or_path": PLACE, "name_or_path": PLACE, "tokenizer_class": "evil.Evil"}),
-    ("generation_config.json", {"custom_generate": PLACE, "trust_remote_code": True, "_name_or_path": PLACE}),
-    ("tokenizer_config.json", {"tokenizer_file": f"{PLACE}/tokenizer.json", "vocab_file": f"{PLACE}/tokenizer.json"}),
-    ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": [CODE, CODE]}, "tokenizer_class": "Evil"}),
+    (
+        "config.json",
+        {"custom_pipelines": {"translation": {"impl": CODE, "pt": ["AutoModelForSeq2SeqLM"]}}},
+    ),
+    (
+        "config.json",
+        {"_name_or_path": PLACE, "name_or_path": PLACE, "tokenizer_class": "evil.Evil"},
+    ),
+    (
+        "generation_config.json",
+        {"custom_generate": PLACE, "trust_remote_code": True, "_name_or_path": PLACE},
+    ),
+    (
+        "tokenizer_config.json",
+        {"tokenizer_file": f"{PLACE}/tokenizer.json", "vocab_file": f"{PLACE}/tokenizer.json"},
+    ),
+    (
+        "tokenizer_config.json",
+        {"auto_map": {"AutoTokenizer": [CODE, CODE]}, "tokenizer_class": "Evil"},
+    ),
     ("tokenizer_config.json", {"chat_template": "{{ ''.__class__.__mro__[1].__subclasses__() }}"}),
     ("chat_template.jinja", "{{ cycler.__init__.__globals__.os.system('true') }}"),
     ("model.safetensors.index.json", {"weight_map": {"a": "../outside/model.safetensors"}}),
 ]
 REFUSED = [
-    ("adapter_config.json", {"base_model_name_or_path": PLACE, "peft_type": "LORA"}, "got a PEFT adapter"),
+    (
+        "adapter_config.json",
+        {"base_model_name_or_path": PLACE, "peft_type": "LORA"},
+        "got a PEFT adapter",
+    ),
     (
         "config.json",
         {"transformers_weights": "../outside/model.safetensors"},
         "must (reference a file inside|not be in a config)",
     ),
-    ("config.json", {"attn_implementation": "stranger/kernels:attention"}, "must not name a kernel of the Hub"),
-    ("config.json", {"_attn_implementation": "paged|kernels-community/x"}, "must not name a kernel of the Hub"),
-    ("config.json", {"attn_implementation": {"": "stranger/kernels"}}, "must not name a kernel of the Hub"),
+    (
+        "config.json",
+        {"attn_implementation": "stranger/kernels:attention"},
+        "must not name a kernel of the Hub",
+    ),
+    (
+        "config.json",
+        {"_attn_implementation": "paged|kernels-community/x"},
+        "must not name a kernel of the Hub",
+    ),
+    (
+        "config.json",
+        {"attn_implementation": {"": "stranger/kernels"}},
+        "must not name a kernel of the Hub",
+    ),
     (
         "generation_config.json",
         {"penalty_alpha": 0.6, "top_k": 4, "num_beams": 1},
@@ -51,7 +91,9 @@ REFUSED = [
 
 
 class Watch:
-    """What Python does while it is on: files opened below a folder, and connections and programs started."""
+    """What Python does while it is on: files opened below a folder, and connections and programs
+    started.
+    """
 
     def __init__(self):
         self.folder, self.seen = None, []
@@ -62,7 +104,9 @@ class Watch:
             return
         if event in STARTED:
             self.seen.append((event, args))
-        if event in ("open", "import") and self.folder in str(args[0] if event == "open" else args[1]):
+        if event in ("open", "import") and self.folder in str(
+            args[0] if event == "open" else args[1]
+        ):
             self.seen.append((event, args))
 
 
@@ -85,7 +129,11 @@ def folder(tiny_model, tiny_tokenizer, tmp_path):
     tiny_tokenizer.save_pretrained(tmp_path / "model")
     outside = shutil.copytree(tmp_path / "model", tmp_path / "outside")
     weights = load_file(outside / "model.safetensors")
-    save_file({name: tensor * 3 for name, tensor in weights.items()}, outside / "model.safetensors", {"format": "pt"})
+    save_file(
+        {name: tensor * 3 for name, tensor in weights.items()},
+        outside / "model.safetensors",
+        {"format": "pt"},
+    )
     vocabulary = json.loads((outside / "tokenizer.json").read_text())
     ids = vocabulary["model"]["vocab"]
     ids["A"], ids["B"] = ids["B"], ids["A"]
@@ -104,7 +152,9 @@ def put(folder, name, content):
 
 
 def use(folder):
-    """Translations, by our loader and by the library's pipeline, and what the tokenizer of a training reads."""
+    """Translations, by our loader and by the library's pipeline, and what the tokenizer of a
+    training reads.
+    """
     model, tokenizer = load_for_inference(folder, device="cpu")
     inputs = tokenizer("A dog runs.", return_tensors="pt")
     found = (
@@ -146,7 +196,9 @@ def test_watch_sees_what_it_looks_for(folder, watched):
     assert use(folder.parent / "outside") != use(folder)
 
 
-@pytest.mark.parametrize("name", ["../outside/model.safetensors", f"{PLACE}/model.safetensors", "x/../m.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["../outside/model.safetensors", f"{PLACE}/model.safetensors", "x/../m.safetensors"]
+)
 def test_shard_of_another_place_is_refused(name, folder, watched):
     (folder / "model.safetensors").unlink()
     put(folder, "model.safetensors.index.json", {"weight_map": {"a": name}})

@@ -7,7 +7,13 @@ import torch
 from tiny import make_model
 from transformers import pipeline
 
-TEXTS = ["A dog runs in the park.", "A dog.", "Two women read a book in the park.", "Zwei", "Ein Hund liest ein Buch."]
+TEXTS = [
+    "A dog runs in the park.",
+    "A dog.",
+    "Two women read a book in the park.",
+    "Zwei",
+    "Ein Hund liest ein Buch.",
+]
 
 
 @pytest.fixture
@@ -17,7 +23,9 @@ def texts():
 
 
 def save(folder, tokenizer, seed=0, over_source=7, end=1.3, search=None, **overrides):
-    """Save a model in which no bias is zero and which ends its sentences; return it with its folder."""
+    """Save a model in which no bias is zero and which ends its sentences; return it with its
+    folder.
+    """
     model = make_model(seed=seed, scale=2.5, **overrides)
     with torch.no_grad():
         for parameter in model.parameters():

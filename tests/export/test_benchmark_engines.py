@@ -9,7 +9,9 @@ pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
 
 @pytest.mark.parametrize("more", [[], ["--one-by-one", "--clock", "cpu"]], ids=" ".join)
-def test_the_benchmark_compares_torch_with_every_engine(save_model, tmp_path, texts, monkeypatch, capsys, more):
+def test_the_benchmark_compares_torch_with_every_engine(
+    save_model, tmp_path, texts, monkeypatch, capsys, more
+):
     _, folder = save_model()
     (tmp_path / "texts").write_text("\n".join(texts), encoding="utf-8")
     monkeypatch.setattr(benchmark, "run", benchmark.measure)

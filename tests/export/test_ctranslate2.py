@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
+"""The export for CTranslate2: the same numbers as the model, and folders that are whole or not
+there.
+"""
 
 import json
 import sys
@@ -34,7 +36,12 @@ def log_probs_of(model, source, target):
     """Log-probability of each target token under teacher forcing in float64."""
     with torch.no_grad():
         logits = model.double()(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
-    return torch.log_softmax(logits, -1).gather(1, torch.tensor(target).unsqueeze(1)).flatten().tolist()
+    return (
+        torch.log_softmax(logits, -1)
+        .gather(1, torch.tensor(target).unsqueeze(1))
+        .flatten()
+        .tolist()
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -47,8 +54,12 @@ def test_the_export_gives_the_probabilities_and_n_best_lists_of_the_model(
     names = json.loads((out / "shared_vocabulary.json").read_text())
     source, target = [20, 30, 299, 2], [40, 299, 5, 77, 2]
     engine = ctranslate2.Translator(str(out))
-    found = engine.score_batch([[names[index] for index in source]], [[names[index] for index in target[:-1]]])[0]
-    torch.testing.assert_close(found.log_probs, log_probs_of(model, source, target), rtol=0, atol=1e-4)
+    found = engine.score_batch(
+        [[names[index] for index in source]], [[names[index] for index in target[:-1]]]
+    )[0]
+    torch.testing.assert_close(
+        found.log_probs, log_probs_of(model, source, target), rtol=0, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("quantization", ACCEPTED_MODEL_TYPES)
@@ -60,7 +71,9 @@ def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
 def test_int8_is_stored_in_less_than_a_third(save_model, tmp_path):
     _, folder = save_model(vocab_size=3000, d_model=64, d_ff=128)
     sizes = [
-        (export_ctranslate2(folder, tmp_path / name, quantization=name) / "model.bin").stat().st_size
+        (export_ctranslate2(folder, tmp_path / name, quantization=name) / "model.bin")
+        .stat()
+        .st_size
         - 2048 * 64 * 4  # of positions, which stay as they are
         for name in ("int8", "float32")
     ]
@@ -75,13 +88,21 @@ def test_an_export_leaves_nothing_else_behind(save_model, tmp_path):
     out = export_ctranslate2(folder, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
     assert sorted(path.name for path in out.iterdir()) == [
-        *("config.json", "model.bin", "shared_vocabulary.json", "tokenizer.json", "tokenizer_config.json"),
+        *(
+            "config.json",
+            "model.bin",
+            "shared_vocabulary.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+        ),
     ]
 
 
 def test_a_failure_leaves_nothing(save_model, tmp_path, monkeypatch):
     _, folder = save_model()
-    monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(
+        "transformers.PreTrainedTokenizerBase.save_pretrained", lambda *args, **kwargs: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         export_ctranslate2(folder, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -100,7 +121,9 @@ def test_a_folder_of_other_files_is_refused_and_kept(save_model):
 
 def test_heads_of_two_widths_are_refused(save_model, tmp_path):
     _, folder = save_model(d_k=4, d_v=12)
-    with pytest.raises(ValueError, match="heads of one width for CTranslate2, got `d_k` 4 and `d_v` 12"):
+    with pytest.raises(
+        ValueError, match="heads of one width for CTranslate2, got `d_k` 4 and `d_v` 12"
+    ):
         export_ctranslate2(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -117,7 +140,9 @@ def test_another_architecture_is_named(tmp_path, tiny_tokenizer):
 def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     for use in (lambda: export_ctranslate2("model", tmp_path / "out"), lambda: Translator("out")):
-        with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*pip install .*\[export\]"):
+        with pytest.raises(
+            ImportError, match=r"`ctranslate2` must be installed .*pip install .*\[export\]"
+        ):
             use()
 
 
@@ -133,6 +158,9 @@ def test_an_export_of_another_version_says_how_to_make_a_new_one(save_model, tmp
 
 def test_settings_that_cannot_be_followed_are_refused(save_model, tmp_path):
     _, folder = save_model(search={"repetition_penalty": 1.2, "early_stopping": True})
-    with pytest.raises(ValueError, match=r"got early_stopping=True, repetition_penalty=1\.2 in its generation config"):
+    with pytest.raises(
+        ValueError,
+        match=r"got early_stopping=True, repetition_penalty=1\.2 in its generation config",
+    ):
         export_ctranslate2(folder, tmp_path / "out")
     assert not (tmp_path / "out").exists()

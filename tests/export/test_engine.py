@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The engine ctranslate2: the commands' outputs are those of torch, and what it cannot do is refused by name."""
+"""The engine ctranslate2: the commands' outputs are those of torch, and what it cannot do is
+refused by name.
+"""
 
 import json
 import tempfile
@@ -21,8 +23,19 @@ from vaswani_transformer.evaluation.translator import load_engine  # noqa: E402
 from vaswani_transformer.export import Translator  # noqa: E402
 
 LINES = [
-    *("A dog runs in the park.", "", "Two women read a book. A dog runs!", "  Zwei", "TWO DOGS RUN IN THE PARK."),
-    *("- A book.", "See https://example.org/x for a dog.", "Собака бежит в парке.", "两个女人在看书。一只狗在跑。"),
+    *(
+        "A dog runs in the park.",
+        "",
+        "Two women read a book. A dog runs!",
+        "  Zwei",
+        "TWO DOGS RUN IN THE PARK.",
+    ),
+    *(
+        "- A book.",
+        "See https://example.org/x for a dog.",
+        "Собака бежит в парке.",
+        "两个女人在看书。一只狗在跑。",
+    ),
 ]
 
 
@@ -35,7 +48,18 @@ def folder(save_model, tmp_path, monkeypatch):
 
 
 def run(folder, *options):
-    assert main(["translate", "--model", folder, *"--device cpu --input in --overwrite".split(), *options]) == 0
+    assert (
+        main(
+            [
+                "translate",
+                "--model",
+                folder,
+                *"--device cpu --input in --overwrite".split(),
+                *options,
+            ]
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +68,14 @@ def run(folder, *options):
         [],
         ["--document"],
         ["--num-beams", "1", "--max-tokens-per-batch", "9"],
-        ["--length-penalty", "1.5", "--length-penalty-offset", "2", "--max-new-tokens-over-source", "3"],
+        [
+            "--length-penalty",
+            "1.5",
+            "--length-penalty-offset",
+            "2",
+            "--max-new-tokens-over-source",
+            "3",
+        ],
         ["--tag", "<bt>"],
     ],
     ids=" ".join,
@@ -60,7 +91,9 @@ def test_n_best_lists_are_those_of_torch_and_name_the_engine(folder):
         run(folder, "--n-best", "4", "--output", engine, "--engine", engine)
     rows = []
     for engine in ("torch", "ctranslate2"):
-        rows.append([json.loads(line) for line in Path(engine).read_text(encoding="utf-8").splitlines()])
+        rows.append(
+            [json.loads(line) for line in Path(engine).read_text(encoding="utf-8").splitlines()]
+        )
     for ours, theirs in zip(*rows, strict=True):
         assert theirs.pop("engine") == "ctranslate2"
         assert ours["source"] == theirs["source"]
@@ -71,11 +104,16 @@ def test_n_best_lists_are_those_of_torch_and_name_the_engine(folder):
 
 
 def test_results_have_the_scores_of_torch_and_name_the_engine(folder, capsys):
-    Path("ref").write_text("\n".join(["Ein Hund rennt im Park."] * len(LINES)) + "\n", encoding="utf-8")
+    Path("ref").write_text(
+        "\n".join(["Ein Hund rennt im Park."] * len(LINES)) + "\n", encoding="utf-8"
+    )
     results = []
     for engine in ("torch", "ctranslate2"):
         files = ["--source", "in", "--reference", "ref", "--translations", f"{engine}.txt"]
-        assert main(["evaluate", "--model", folder, "--device", "cpu", *files, "--engine", engine]) == 0
+        assert (
+            main(["evaluate", "--model", folder, "--device", "cpu", *files, "--engine", engine])
+            == 0
+        )
         results.append(json.loads((Path(folder) / "test_results.json").read_text()))
     assert "search     ctranslate2, 4 beams" in capsys.readouterr().out
     ours, theirs = results
@@ -91,7 +129,9 @@ def test_int8_and_other_formats_are_named_in_results(folder):
     assert model.compute_type.startswith("int8")
     assert len(list(translate(model, tokenizer, LINES))) == len(LINES)
     run(folder, "--n-best", "1", "--output", "out", "--engine", "ctranslate2", "--int8")
-    assert json.loads(Path("out").read_text(encoding="utf-8").splitlines()[0])["precision"].startswith("int8")
+    assert json.loads(Path("out").read_text(encoding="utf-8").splitlines()[0])[
+        "precision"
+    ].startswith("int8")
 
 
 def test_an_interrupted_file_is_resumed(folder, monkeypatch):
@@ -109,7 +149,12 @@ def test_an_interrupted_file_is_resumed(folder, monkeypatch):
         return compute(engine, rows)
 
     monkeypatch.setattr(Engine, "translate_batch", interrupt)
-    command = ["translate", "--model", folder, *"--engine ctranslate2 --device cpu --input in --output out".split()]
+    command = [
+        "translate",
+        "--model",
+        folder,
+        *"--engine ctranslate2 --device cpu --input in --output out".split(),
+    ]
     assert main(command) == 130
     assert Path("out.part").stat().st_size > 0
     assert main([*command, "--resume"]) == 0
@@ -140,7 +185,9 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
     before = sorted(tmp_path.rglob("*"))
     Translator(folder)
     assert sorted(tmp_path.rglob("*")) == before
-    monkeypatch.setattr("vaswani_transformer.evaluation.translator.load_tokenizer", lambda folder: 1 / 0)
+    monkeypatch.setattr(
+        "vaswani_transformer.evaluation.translator.load_tokenizer", lambda folder: 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         Translator(folder)
     assert sorted(tmp_path.rglob("*")) == before
@@ -154,18 +201,28 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
     [
         (["--sample"], "`--engine` must be torch with --sample, got ctranslate2"),
         (["--bf16"], "`--device` must be a GPU for `--bf16`, got cpu"),
-        (["--n-best", "5"], "`--n-best` must be at least 1 and at most `--num-beams`, which is 4, got 5"),
+        (
+            ["--n-best", "5"],
+            "`--n-best` must be at least 1 and at most `--num-beams`, which is 4, got 5",
+        ),
         (["--num-beams", "0"], "`--num-beams` must be at least 1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys, options, says):
-    command = ["translate", "--model", folder, *"--engine ctranslate2 --device cpu --input in --output out".split()]
+    command = [
+        "translate",
+        "--model",
+        folder,
+        *"--engine ctranslate2 --device cpu --input in --output out".split(),
+    ]
     assert says in refused(capsys, [*command, *options])
     assert not list(Path().glob("out*"))
 
 
-@pytest.mark.parametrize("option", ["logits_processor", "do_sample", "prefix_allowed_tokens_fn", "generation_config"])
+@pytest.mark.parametrize(
+    "option", ["logits_processor", "do_sample", "prefix_allowed_tokens_fn", "generation_config"]
+)
 def test_options_that_it_does_not_know_are_refused_by_name(folder, option):
     model, tokenizer = load_engine(folder, "ctranslate2")
     with pytest.raises(TypeError, match=f"CTranslate2 takes no option {option}"):

@@ -14,7 +14,11 @@ from huggingface_hub import ModelCard
 from torch import nn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, MarianMTModel
 
-from vaswani_transformer import PRESETS, VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import (
+    PRESETS,
+    VaswaniTransformerConfig,
+    VaswaniTransformerForConditionalGeneration,
+)
 from vaswani_transformer.export import export_marian
 from vaswani_transformer.export.marian import to_marian
 from vaswani_transformer.training.recipes import get_recipe
@@ -23,7 +27,9 @@ from vaswani_transformer.training.recipes import get_recipe
 QUALIFIED = [
     name
     for name in PRESETS
-    if (config := VaswaniTransformerConfig.from_preset(name)).d_k == config.d_v == config.d_model // config.num_heads
+    if (config := VaswaniTransformerConfig.from_preset(name)).d_k
+    == config.d_v
+    == config.d_model // config.num_heads
     and config.position_encoding == "sinusoidal"
 ]
 
@@ -35,8 +41,17 @@ def small(name, **overrides):
     """A random model of a preset's form in float64, in which no bias or norm is trivial."""
     torch.manual_seed(0)
     heads = VaswaniTransformerConfig.from_preset(name).num_heads
-    sizes = {"vocab_size": 50, "d_model": 2 * heads, "d_ff": 24, "d_k": None, "d_v": None, **overrides}
-    model = VaswaniTransformerForConditionalGeneration(VaswaniTransformerConfig.from_preset(name, **sizes)).double()
+    sizes = {
+        "vocab_size": 50,
+        "d_model": 2 * heads,
+        "d_ff": 24,
+        "d_k": None,
+        "d_v": None,
+        **overrides,
+    }
+    model = VaswaniTransformerForConditionalGeneration(
+        VaswaniTransformerConfig.from_preset(name, **sizes)
+    ).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
@@ -47,7 +62,9 @@ def logits(model):
     source = torch.tensor([[5, 6, 7, 8, 9, 2], [11, 12, 13, 2, 0, 0]])
     target = torch.tensor([[1, 20, 21, 22], [1, 30, 31, 32]])
     with torch.no_grad():
-        return model(input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target).logits
+        return model(
+            input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target
+        ).logits
 
 
 def with_epsilon(model, epsilon):
@@ -72,17 +89,23 @@ def test_the_papers_base_and_big_qualify():
 
 
 @pytest.mark.parametrize(
-    "overrides", [{"d_k": 4}, {"d_v": 8}, {"position_encoding": "learned"}, {"tie_word_embeddings": False}]
+    "overrides",
+    [{"d_k": 4}, {"d_v": 8}, {"position_encoding": "learned"}, {"tie_word_embeddings": False}],
 )
 def test_what_marian_does_not_have_is_refused(overrides):
-    with pytest.raises(ValueError, match=rf"must have heads of d_model / num_heads.* got .*'{next(iter(overrides))}'"):
+    with pytest.raises(
+        ValueError,
+        match=rf"must have heads of d_model / num_heads.* got .*'{next(iter(overrides))}'",
+    ):
         to_marian(small("base", **overrides))
 
 
 @pytest.mark.slow
 def test_a_plain_process_translates_as_the_model_does(save_model, texts, tmp_path):
     model, folder = save_model(max_position_embeddings=64)
-    (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [en, de]\n---\n", encoding="utf-8")
+    (folder / "README.md").write_text(
+        "---\nlicense: mit\nlanguage: [en, de]\n---\n", encoding="utf-8"
+    )
     stock = export_marian(folder, tmp_path / "stock")
     program = f"""
 import json, sys
@@ -93,9 +116,13 @@ batch = tokenizer(json.loads(sys.argv[1]), padding=True, return_tensors="pt")
 ids = model.generate(**batch, num_beams=4, length_penalty=0.0, early_stopping="never", max_new_tokens=12)
 print(json.dumps([type(model).__name__, tokenizer.model_max_length, sorted(batch), batch.input_ids.tolist(),
                   tokenizer.batch_decode(ids, skip_special_tokens=True)]))
-"""
+"""  # noqa: E501
     run = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(texts)], capture_output=True, text=True, check=True, cwd=tmp_path
+        [sys.executable, "-c", program, json.dumps(texts)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
     )
     tokenizer = AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(texts, padding=True, return_tensors="pt")
@@ -111,7 +138,11 @@ print(json.dumps([type(model).__name__, tokenizer.model_max_length, sorted(batch
     ]
     assert not list(stock.glob("*.py"))
     card = ModelCard.load(stock / "README.md")
-    assert (card.data.license, card.data.language, card.data.library_name) == ("mit", ["en", "de"], "transformers")
+    assert (card.data.license, card.data.language, card.data.library_name) == (
+        "mit",
+        ["en", "de"],
+        "transformers",
+    )
 
 
 def test_search_is_near_the_papers(save_model, tmp_path):
@@ -122,13 +153,20 @@ def test_search_is_near_the_papers(save_model, tmp_path):
     assert (search.num_beams, search.early_stopping) == (4, "never")
     assert (search.max_length, search.max_new_tokens) == (257, None)  # with `<s>`
     # at twelve tokens both penalties grow alike: d/dn of log((5 + n) / 6)^0.6 and of log n^penalty
-    assert search.length_penalty / 12 == pytest.approx(model.generation_config.length_penalty / (5 + 12), rel=0.01)
+    assert search.length_penalty / 12 == pytest.approx(
+        model.generation_config.length_penalty / (5 + 12), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("num_beams", [1, None])
 def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_beams):
     folder = save_model()[1]
-    chosen = {"num_beams": num_beams, "length_penalty": 0.6, "early_stopping": "never", "max_length": 20}
+    chosen = {
+        "num_beams": num_beams,
+        "length_penalty": 0.6,
+        "early_stopping": "never",
+        "max_length": 20,
+    }
     (folder / "generation_config.json").write_text(json.dumps(chosen | IDS), encoding="utf-8")
     stock = export_marian(folder, tmp_path / "stock")
     search = GenerationConfig.from_pretrained(stock)
@@ -149,12 +187,17 @@ def test_options_of_the_search_that_transformers_has_are_kept(save_model, tmp_pa
     search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
     assert {name: getattr(search, name) for name in chosen} == chosen
     assert search.early_stopping == "never"
-    assert not hasattr(search, "length_penalty_offset") and not hasattr(search, "max_new_tokens_over_source")
+    assert not hasattr(search, "length_penalty_offset") and not hasattr(
+        search, "max_new_tokens_over_source"
+    )
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_limit_of_the_call_wins_and_that_of_the_model_holds_without(save_model, tmp_path, num_beams):
-    folder = save_model(search={"suppress_tokens": [2], "max_new_tokens": 17})[1]  # it never ends by itself
+def test_limit_of_the_call_wins_and_that_of_the_model_holds_without(
+    save_model, tmp_path, num_beams
+):
+    # it never ends by itself
+    folder = save_model(search={"suppress_tokens": [2], "max_new_tokens": 17})[1]
     stock = AutoModelForSeq2SeqLM.from_pretrained(export_marian(folder, tmp_path / "stock"))
     source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
     for limit, length in (({}, 18), ({"max_length": 6}, 6), ({"max_new_tokens": 6}, 7)):
@@ -165,7 +208,9 @@ def test_limit_of_the_call_wins_and_that_of_the_model_holds_without(save_model, 
 
 def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
     stock = export_marian(save_model()[1], tmp_path / "stock")
-    (code,) = re.findall(r"```python\n(.*?)```", (stock / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", (stock / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     capsys.readouterr()
     assert code.startswith("# You need not downgrade transformers")
     exec(code.replace("USER/NAME", str(stock)), {})
@@ -186,7 +231,9 @@ def test_card_leaves_out_a_base_model_that_is_a_folder(save_model, tmp_path, mon
     folder = save_model()[1]
     (tmp_path / "runs" / "first").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    (folder / "README.md").write_text(f"---\nbase_model: {base}\nlanguage: en\n---\n", encoding="utf-8")
+    (folder / "README.md").write_text(
+        f"---\nbase_model: {base}\nlanguage: en\n---\n", encoding="utf-8"
+    )
     made = ModelCard.load(export_marian(folder, tmp_path / "stock") / "README.md").data.to_dict()
     assert (made["language"], made.get("base_model")) == ("en", None)
 

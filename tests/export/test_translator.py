@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`Translator`: the pipeline's interface and `generate`'s results over an export for CTranslate2."""
+"""`Translator`: the pipeline's interface and `generate`'s results over a CTranslate2 export."""
 
 import logging
 import os
@@ -37,7 +37,9 @@ INPUTS = {
 @pytest.mark.parametrize("num_return_sequences", [1, 3])
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_results_have_the_pipelines_form_and_texts(both, texts, inputs, num_return_sequences):
-    found, expected = (each(INPUTS[inputs](texts), num_return_sequences=num_return_sequences) for each in both)
+    found, expected = (
+        each(INPUTS[inputs](texts), num_return_sequences=num_return_sequences) for each in both
+    )
     if inputs == "generator":
         found, expected = list(found), list(expected)
     assert found == expected
@@ -63,7 +65,9 @@ def test_the_budget_of_a_batch_changes_no_translation(both, texts):
     assert translate(texts, max_tokens_per_batch=1) == translate(texts)
 
 
-@pytest.mark.parametrize("threads", [{"num_threads": 3}, {"num_threads": 3, "threads_per_batch": 2}], ids=str)
+@pytest.mark.parametrize(
+    "threads", [{"num_threads": 3}, {"num_threads": 3, "threads_per_batch": 2}], ids=str
+)
 def test_batches_that_are_computed_together_come_in_order(save_model, tmp_path, texts, threads):
     out = export_ctranslate2(save_model()[1], tmp_path / "out")
     expected = Translator(out, num_threads=1)(texts * 2)
@@ -78,10 +82,14 @@ def test_n_best_gives_a_blank_sentence_one_unscored_hypothesis(both):
 
 
 def check_n_best(translate, model, tokenizer, texts, num_best, **options):
-    """Compares n-best lists with those of `generate`; both lists of scores and of texts must be the same."""
+    """Compares n-best lists with those of `generate`; both lists of scores and of texts must be the
+    same.
+    """
     ours = translate_n_best(model, tokenizer, texts, num_best, **options)
     for expected, found in zip(ours, translate.n_best(texts, num_best, **options), strict=True):
-        assert [(each.text, each.length) for each in found] == [(each.text, each.length) for each in expected]
+        assert [(each.text, each.length) for each in found] == [
+            (each.text, each.length) for each in expected
+        ]
         for field in ("score", "log_prob"):
             values = [[getattr(each, field) for each in side] for side in (found, expected)]
             torch.testing.assert_close(*values, rtol=0, atol=1e-4)
@@ -106,11 +114,15 @@ def check_n_best(translate, model, tokenizer, texts, num_best, **options):
 )
 def test_options_do_what_they_do_in_generate(export_model, tiny_tokenizer, texts, options):
     model, translate = export_model()
-    check_n_best(translate, model, tiny_tokenizer, texts, min(options.get("num_beams", 4), 4), **options)
+    check_n_best(
+        translate, model, tiny_tokenizer, texts, min(options.get("num_beams", 4), 4), **options
+    )
 
 
 @pytest.mark.parametrize(("alpha", "offset"), [(2.0, 0.0), (2.0, 5.0), (4.0, 5.0)])
-def test_search_goes_on_to_the_limit_where_length_is_rewarded(export_model, tiny_tokenizer, texts, alpha, offset):
+def test_search_goes_on_to_the_limit_where_length_is_rewarded(
+    export_model, tiny_tokenizer, texts, alpha, offset
+):
     model, translate = export_model(seed=1, over_source=30, end=3.0)
     options = {"length_penalty": alpha, "length_penalty_offset": offset}
     check_n_best(translate, model, tiny_tokenizer, texts, 1, **options)
@@ -122,14 +134,21 @@ def test_each_sentence_of_a_batch_ends_at_its_own_limit(export_model, tiny_token
     texts = ["A", "A dog runs in the park. " * 4, "A dog", "Two women read"]
     limits = [len(ids) for ids in tiny_tokenizer(texts)["input_ids"]]
     found = list(translate.n_best(texts, 4))
-    assert all(max(each.length for each in row) <= limit for row, limit in zip(found, limits, strict=True))
+    assert all(
+        max(each.length for each in row) <= limit for row, limit in zip(found, limits, strict=True)
+    )
     check_n_best(translate, model, tiny_tokenizer, texts, 4)
 
 
 @pytest.mark.parametrize(
     "search",
     [
-        {"num_beams": 3, "length_penalty": 1.5, "length_penalty_offset": 2, "max_new_tokens_over_source": 3},
+        {
+            "num_beams": 3,
+            "length_penalty": 1.5,
+            "length_penalty_offset": 2,
+            "max_new_tokens_over_source": 3,
+        },
         {"num_beams": 3, "max_new_tokens_over_source": None, "max_new_tokens": 3},
         {"eos_token_id": [2, 20]},
     ],
@@ -141,7 +160,9 @@ def test_the_models_generation_config_is_the_default(export_model, tiny_tokenize
 
 
 class Scripted:
-    """An engine that finishes hypotheses of some (length, log-probability) and, at each horizon, has one running."""
+    """An engine that finishes hypotheses of some (length, log-probability) and, at each horizon,
+    has one running.
+    """
 
     def __init__(self, finished, running):
         self.finished, self.running, self.horizons = finished, running, []
@@ -155,7 +176,8 @@ class Scripted:
         return [SimpleNamespace(hypotheses=hypotheses, scores=scores) for _ in sources]
 
 
-# The penalty at the limit of 20 tokens is 2.35: the first is -0.912 and may be beaten by what runs at more than -2.15.
+# The penalty at the limit of 20 tokens is 2.35: the first is -0.912 and may be beaten by what runs
+# at more than -2.15.
 @pytest.mark.parametrize(
     ("finished", "running", "horizons", "best"),
     [
@@ -166,9 +188,13 @@ class Scripted:
         ([], {8: -9.0, 12: -9.1, 18: -9.2, 20: -9.3}, [8, 12, 18, 20], (20, -9.3)),
     ],
 )
-def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, running, horizons, best):
+def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(
+    finished, running, horizons, best
+):
     engine = Scripted(finished, running)
-    found = Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False))[0]
+    found = Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False))[
+        0
+    ]
     assert engine.horizons == horizons
     assert [(len(one.tokens), one.log_prob) for one in found] == [best]
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])
@@ -176,7 +202,9 @@ def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, run
 
 @pytest.mark.parametrize(("running", "horizons"), [(-0.52, [8]), (-0.48, [8, 12])])
 def test_where_length_is_punished_the_next_token_is_the_best_end(running, horizons):
-    """Under alpha -1 the found one has -1 x 7/6, and what runs can have its log-probability x 14/6, at 9 tokens."""
+    """Under alpha -1 the found one has -1 x 7/6, and what runs can have its log-probability x 14/6,
+    at 9 tokens.
+    """
     engine = Scripted([(2, -1.0)], {8: running, 12: -9.0})
     Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, -1.0, 5, 20, False))
     assert engine.horizons == horizons
@@ -189,7 +217,9 @@ def test_scores_are_gnmts_of_the_models_own_log_probabilities(export_model, tiny
     exact = model.double()
     for found in translate._search([source], decoding)[0]:
         assert found.score == pytest.approx(rescored(exact, source, found.tokens, 0.9), abs=1e-4)
-        assert found.score == pytest.approx(gnmt_score(found.log_prob, len(found.tokens), 0.9), abs=1e-9)
+        assert found.score == pytest.approx(
+            gnmt_score(found.log_prob, len(found.tokens), 0.9), abs=1e-9
+        )
 
 
 def test_scores_know_of_an_empty_translation(export_model, tiny_tokenizer, texts):
@@ -259,7 +289,9 @@ def test_a_trained_models_export_finds_what_generate_finds(tmp_path, num_beams, 
     translate = Translator(export_ctranslate2(os.environ["TRAINED_MODEL"], tmp_path / "out"))
     expected = translate_n_best(model, tokenizer, texts, num_best, num_beams=num_beams)
     num_others = num_other_sets = 0
-    for ours, theirs in zip(expected, translate.n_best(texts, num_best, num_beams=num_beams), strict=True):
+    for ours, theirs in zip(
+        expected, translate.n_best(texts, num_best, num_beams=num_beams), strict=True
+    ):
         if ours[0].text != theirs[0].text:
             num_others += 1
             assert abs(ours[0].score - theirs[0].score) < NEAR_TIE

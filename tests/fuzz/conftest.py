@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The long run of these tests, `pytest tests/fuzz --hypothesis-profile fuzz`, and the number of cases it executed."""
+"""The long run of these tests, `pytest tests/fuzz --hypothesis-profile fuzz`, and the number of
+cases it executed.
+"""
 
 import nasty
 import pytest

@@ -14,7 +14,8 @@ NUM_CASES = Counter()  # executed, by test
 
 
 def fuzz(long: int, short: int | None = None, **strategies):
-    """Runs a test on `short` cases, always the same, or on `long` ones, each time others, under the profile "fuzz".
+    """Runs a test on `short` cases, always the same, or on `long` ones, each time others, under the
+    profile "fuzz".
 
     Args:
         long: Cases of the long run.
@@ -25,7 +26,11 @@ def fuzz(long: int, short: int | None = None, **strategies):
         options = {"max_examples": long}
     else:
         options = {"max_examples": short or long // 200, "derandomize": True, "database": None}
-    ignored = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+    ignored = [
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.function_scoped_fixture,
+    ]
 
     def decorate(test):
         @functools.wraps(test)
@@ -33,7 +38,9 @@ def fuzz(long: int, short: int | None = None, **strategies):
             NUM_CASES[test.__name__] += 1
             test(*args, **kwargs)
 
-        return settings(deadline=None, suppress_health_check=ignored, **options)(given(**strategies)(counted))
+        return settings(deadline=None, suppress_health_check=ignored, **options)(
+            given(**strategies)(counted)
+        )
 
     return decorate
 
@@ -41,14 +48,70 @@ def fuzz(long: int, short: int | None = None, **strategies):
 # ---- texts ----
 
 _PIECES = [
-    *("", " ", "\t", "\r", "\r\n", "\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029", "\x00"),
-    *("\ufeff", "\u200b", "\u200d", "\u00ad", "\u2060", "\u00a0", "\u3000", "\ufffd", "\ufffe", "\U0010ffff"),
+    *(
+        "",
+        " ",
+        "\t",
+        "\r",
+        "\r\n",
+        "\n",
+        "\x0b",
+        "\x0c",
+        "\x1c",
+        "\x1d",
+        "\x1e",
+        "\x85",
+        "\u2028",
+        "\u2029",
+        "\x00",
+    ),
+    *(
+        "\ufeff",
+        "\u200b",
+        "\u200d",
+        "\u00ad",
+        "\u2060",
+        "\u00a0",
+        "\u3000",
+        "\ufffd",
+        "\ufffe",
+        "\U0010ffff",
+    ),
     *("\u202e", "\u202a", "\u2066", "\u2069", "\u061c", "\u0627\u0644", "\u05d0"),  # bidirectional
-    *("e\u0301", "\u0301", "\u1100\u1161", "\u0e01\u0e33", "Z\u0351\u0352\u0353", "\ufb01", "\u0130", "\u1e9e"),
-    *("\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "\U00020000"),
+    *(
+        "e\u0301",
+        "\u0301",
+        "\u1100\u1161",
+        "\u0e01\u0e33",
+        "Z\u0351\u0352\u0353",
+        "\ufb01",
+        "\u0130",
+        "\u1e9e",
+    ),
+    *(
+        "\U0001f600",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\U0001f1e9\U0001f1ea",
+        "\U00020000",
+    ),
     *"<s> </s> <pad> <unk> [CLS] <|endoftext|> ##AT##-##AT## &quot; &#124;".split(),
     *("\u2581", "\u0120"),
-    *("A dog", "runs.", "Ein Hund", "a-b", "usw.", "1,000.5", "'s", '"', ",", "\\", "%s", "{}", "$(x)", "../"),
+    *(
+        "A dog",
+        "runs.",
+        "Ein Hund",
+        "a-b",
+        "usw.",
+        "1,000.5",
+        "'s",
+        '"',
+        ",",
+        "\\",
+        "%s",
+        "{}",
+        "$(x)",
+        "../",
+    ),
 ]
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
@@ -64,18 +127,31 @@ blanks = st.text(st.sampled_from(" \t\r\x0b\x0c\x85\u2028\u00a0\u3000\x1c"), max
 
 # ---- bytes of files ----
 
-_INVALID = [b"\xff", b"\xc3", b"\xe2\x80", b"\xed\xa0\x80", b"\xc0\x80", b"\xf5\x80\x80\x80", b"\xff\xfe", b"\x80"]
+_INVALID = [
+    b"\xff",
+    b"\xc3",
+    b"\xe2\x80",
+    b"\xed\xa0\x80",
+    b"\xc0\x80",
+    b"\xf5\x80\x80\x80",
+    b"\xff\xfe",
+    b"\x80",
+]
 _LINE_ENDS = st.sampled_from([b"\n"] * 6 + [b"\r\n", b"\r", b"\n\n", b"\r\r\n"])
-_GOOD_BYTES = st.one_of(texts.map(str.encode), st.sampled_from([b"\xef\xbb\xbf", b"a", b"\xc2\x85", b"\xe2\x80\xa8"]))
+_GOOD_BYTES = st.one_of(
+    texts.map(str.encode), st.sampled_from([b"\xef\xbb\xbf", b"a", b"\xc2\x85", b"\xe2\x80\xa8"])
+)
 _BYTES = st.one_of(_GOOD_BYTES, st.sampled_from(_INVALID), st.binary(max_size=8))
 
 
 def _files(pieces):
     """Files of pieces with any ends of lines, the last of which may have none."""
-    content = st.lists(st.tuples(pieces, _LINE_ENDS), max_size=8).map(lambda parts: b"".join(map(b"".join, parts)))
-    return st.tuples(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]), content, st.one_of(st.just(b""), pieces)).map(
-        b"".join
+    content = st.lists(st.tuples(pieces, _LINE_ENDS), max_size=8).map(
+        lambda parts: b"".join(map(b"".join, parts))
     )
+    return st.tuples(
+        st.sampled_from([b"", b"", b"\xef\xbb\xbf"]), content, st.one_of(st.just(b""), pieces)
+    ).map(b"".join)
 
 
 good_files, any_files = _files(_GOOD_BYTES), _files(_BYTES)
@@ -91,23 +167,33 @@ def is_of_an_old_mac(content):
 _NUMBERS = [0, -0.0, -1, 1, 2, 3, 16, 2.5, 1e-30, 1e308, 2**31, 2**63, 10**12, 10**30, -(10**30)]
 _NOT_FINITE = [float("nan"), float("inf"), float("-inf")]
 _SCALARS = st.one_of(
-    st.sampled_from([*_NUMBERS, *_NOT_FINITE, None, True, False, "", "16", "nan", "none", "</s>", "true"]),
+    st.sampled_from(
+        [*_NUMBERS, *_NOT_FINITE, None, True, False, "", "16", "nan", "none", "</s>", "true"]
+    ),
     st.integers(-3, 300),
     st.floats(),
     texts,
 )
 json_values = st.recursive(
     _SCALARS,
-    lambda values: st.one_of(st.lists(values, max_size=3), st.dictionaries(texts, values, max_size=3)),
+    lambda values: st.one_of(
+        st.lists(values, max_size=3), st.dictionaries(texts, values, max_size=3)
+    ),
     max_leaves=6,
 )
 
 
 def json_texts(names):
-    """Text of a JSON object with some of these keys, any of them twice, or with others; or of something else."""
+    """Text of a JSON object with some of these keys, any of them twice, or with others; or of
+    something else.
+    """
     pairs = st.lists(st.tuples(st.one_of(st.sampled_from(names), texts), json_values), max_size=5)
-    objects = pairs.map(lambda items: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in items) + "}")
-    broken = st.sampled_from(["", "{", "[]", "null", "3", '"x"', "{'a': 1}", "[" * 5000, "1" * 5000, '{"a":}'])
+    objects = pairs.map(
+        lambda items: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in items) + "}"
+    )
+    broken = st.sampled_from(
+        ["", "{", "[]", "null", "3", '"x"', "{'a': 1}", "[" * 5000, "1" * 5000, '{"a":}']
+    )
     return st.one_of(objects, objects, json_values.map(json.dumps), broken)
 
 

@@ -20,8 +20,30 @@ VALUES = st.one_of(
         [
             *("", *"- -- . .. / /dev/null /dev/full /dev/zero nowhere nowhere/in in de".split()),
             *"model model/config.json binary blank one 0 1 2 -1 nan inf -inf 1e9".split(),
-            *("99999999999999999999", "0.6", "true", "none", "cpu", "cuda:7", "onnx", "int8", "quickstart", "base"),
-            *("builtin", "pairs.csv", "pairs.jsonl", "out", "out.png", "out.svg", "new", "num-beams", "A1", "\udc80"),
+            *(
+                "99999999999999999999",
+                "0.6",
+                "true",
+                "none",
+                "cpu",
+                "cuda:7",
+                "onnx",
+                "int8",
+                "quickstart",
+                "base",
+            ),
+            *(
+                "builtin",
+                "pairs.csv",
+                "pairs.jsonl",
+                "out",
+                "out.png",
+                "out.svg",
+                "new",
+                "num-beams",
+                "A1",
+                "\udc80",
+            ),
         ]
     ),
     st.integers(-5, 20).map(str),
@@ -33,7 +55,9 @@ LONG = {"train": "--output-dir=in", "push": "--repo-id=a b", "export": "--quanti
 
 def leaves(parser, path=()):
     """Each command, by the words that choose it."""
-    subparsers = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    subparsers = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
     if not subparsers:
         return {path: parser}
     return {
@@ -48,16 +72,26 @@ COMMANDS = leaves(build_parser())
 
 @st.composite
 def command_lines(draw, words):
-    """A command with the options it must have and some that it may have, most values in a form it might take."""
+    """A command with the options it must have and some that it may have, most values in a form it
+    might take.
+    """
     argv = list(words)
     for action in COMMANDS[words]._actions:
-        if isinstance(action, argparse._HelpAction) or not (action.required or draw(st.integers(0, 9)) == 0):
+        if isinstance(action, argparse._HelpAction) or not (
+            action.required or draw(st.integers(0, 9)) == 0
+        ):
             continue
-        values = VALUES if action.choices is None else st.one_of(st.sampled_from(sorted(action.choices)), VALUES)
+        values = (
+            VALUES
+            if action.choices is None
+            else st.one_of(st.sampled_from(sorted(action.choices)), VALUES)
+        )
         if action.dest == "model":
             values = st.one_of(st.just("model"), st.just("model"), VALUES)
         given = (
-            [] if action.nargs == 0 else draw(st.lists(values, min_size=1, max_size=1 if action.nargs is None else 2))
+            []
+            if action.nargs == 0
+            else draw(st.lists(values, min_size=1, max_size=1 if action.nargs is None else 2))
         )
         argv += ([action.option_strings[0]] if action.option_strings else []) + given
     if words[0] in LONG:

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Any values in configurations: a model that works and survives saving, or an error that names the field."""
+"""Any values in configurations: a model that works and survives saving, or an error that names the
+field.
+"""
 
 import dataclasses
 import json
@@ -20,9 +22,22 @@ from vaswani_transformer.training.recipes import Recipe
 pytestmark = pytest.mark.slow
 
 KINDS = VaswaniTransformerConfig.__annotations__
-FIELDS = [name for name in VaswaniTransformerConfig.__annotations__ if name not in ("model_type", "attribute_map")]
+FIELDS = [
+    name
+    for name in VaswaniTransformerConfig.__annotations__
+    if name not in ("model_type", "attribute_map")
+]
 OWN = [field.name for field in dataclasses.fields(VaswaniTransformerConfig) if field.name in FIELDS]
-WIDTHS = ["vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v", "num_encoder_layers", "num_decoder_layers"]
+WIDTHS = [
+    "vocab_size",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "num_encoder_layers",
+    "num_decoder_layers",
+]
 REFUSED = (ValueError, TypeError, StrictDataclassError)
 
 
@@ -32,7 +47,9 @@ def is_finite(value):
 
 RATES = [name for name in OWN if float in typing.get_args(KINDS[name])]
 ANY = (
-    changes(OWN) | changes([*WIDTHS, "max_position_embeddings"], st.integers(-2, 2**32)) | changes(RATES, st.floats())
+    changes(OWN)
+    | changes([*WIDTHS, "max_position_embeddings"], st.integers(-2, 2**32))
+    | changes(RATES, st.floats())
 )
 
 
@@ -46,7 +63,10 @@ def test_any_values_make_a_config_that_works_and_survives_saving_or_are_refused_
         assert all(is_finite(getattr(config, name)) for name in OWN)
         assert all(type(getattr(config, name)) is int for name in WIDTHS)
         saved = config.to_dict()
-        assert VaswaniTransformerConfig.from_dict(json.loads(config.to_json_string())).to_dict() == saved
+        assert (
+            VaswaniTransformerConfig.from_dict(json.loads(config.to_json_string())).to_dict()
+            == saved
+        )
         if config.num_encoder_layers + config.num_decoder_layers < 9:
             with torch.device("meta"):
                 VaswaniTransformerModel(config)
@@ -60,7 +80,9 @@ RECIPE_FIELDS = {field.name: field for field in dataclasses.fields(Recipe)}
 
 
 @fuzz(12_000, overrides=changes(list(RECIPE_FIELDS)))
-def test_any_values_make_a_recipe_that_survives_saving_or_are_refused_by_name(tmp_path_factory, overrides):
+def test_any_values_make_a_recipe_that_survives_saving_or_are_refused_by_name(
+    tmp_path_factory, overrides
+):
     try:
         recipe = Recipe(**overrides)
     except (TypeError, ValueError) as raised:

@@ -35,14 +35,21 @@ def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
     expected = sacrebleu.corpus_bleu(hypotheses, [references], force=True, tokenize=tokenizer).score
     assert scores["sacrebleu"] == expected
     assert scores["chrf"] == sacrebleu.corpus_chrf(hypotheses, [references]).score
-    assert score_translations(hypotheses, [[reference] for reference in references], language, True) == scores
+    assert (
+        score_translations(hypotheses, [[reference] for reference in references], language, True)
+        == scores
+    )
 
 
 @fuzz(1500, short=20, pairs=PAIRS, language=LANGUAGES, seed=st.integers(0, 99))
 def test_scores_do_not_depend_on_the_order_of_sentences(pairs, language, seed):
     scores = score_translations(*split(pairs), language, tokenized=True)
-    shuffled = score_translations(*split(random.Random(seed).sample(pairs, len(pairs))), language, True)
-    assert all(scores[name] == pytest.approx(shuffled[name]) for name in METRICS.keys() & scores.keys())
+    shuffled = score_translations(
+        *split(random.Random(seed).sample(pairs, len(pairs))), language, True
+    )
+    assert all(
+        scores[name] == pytest.approx(shuffled[name]) for name in METRICS.keys() & scores.keys()
+    )
 
 
 @fuzz(1500, short=20, some=st.lists(texts, min_size=1, max_size=5), language=LANGUAGES)
@@ -62,7 +69,13 @@ def test_tokens_of_the_paper_bleu_stand_in_one_line_between_single_spaces(text, 
     assert "\r" not in line
 
 
-@fuzz(1000, short=10, pairs=PAIRS, more=st.lists(texts, min_size=1, max_size=3), side=st.integers(0, 1))
+@fuzz(
+    1000,
+    short=10,
+    pairs=PAIRS,
+    more=st.lists(texts, min_size=1, max_size=3),
+    side=st.integers(0, 1),
+)
 def test_different_numbers_of_sentences_are_refused(pairs, more, side):
     sides = split(pairs)
     sides[side] += more

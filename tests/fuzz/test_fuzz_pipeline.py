@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Any texts through `pipeline("translation")` and the functions for files: one output each, in order."""
+"""Any texts through `pipeline("translation")` and the functions for files: one output each, in
+order.
+"""
 
 import io
 import json
@@ -30,11 +32,15 @@ def translator(folder):
 
 
 @fuzz(500, short=20, some=TEXTS, batch_size=st.sampled_from([None, 1, 2, 5]))
-def test_each_text_has_one_translation_in_its_place_whatever_the_batch(translator, some, batch_size):
+def test_each_text_has_one_translation_in_its_place_whatever_the_batch(
+    translator, some, batch_size
+):
     found = [result["translation_text"] for result in translator(some, batch_size=batch_size)]
     alone = [translator(text)[0]["translation_text"] for text in some]
     assert found == alone == list(translate(translator.model, translator.tokenizer, some))
-    assert all(text.strip() or not translation for text, translation in zip(some, found, strict=True))
+    assert all(
+        text.strip() or not translation for text, translation in zip(some, found, strict=True)
+    )
     split = translator(some, batch_size=batch_size, split_sentences=True)
     assert split == [translator(text, split_sentences=True)[0] for text in some]
 
@@ -46,7 +52,9 @@ def test_what_is_no_text_is_refused_wherever_it_stands(translator, some, bad):
 
 
 @fuzz(500, short=15, content=good_files, n_best=st.sampled_from([None, 2]))
-def test_a_file_has_as_many_lines_after_translation_as_before(translator, tmp_path_factory, content, n_best):
+def test_a_file_has_as_many_lines_after_translation_as_before(
+    translator, tmp_path_factory, content, n_best
+):
     hypothesis.assume(not is_of_an_old_mac(content))
     folder = tmp_path_factory.getbasetemp()
     sentences = list(decode_lines(io.BytesIO(content), "in", 2**16))

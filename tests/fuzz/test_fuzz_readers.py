@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files of any bytes through the readers: every line is kept in its place, or the file is refused by line."""
+"""Files of any bytes through the readers: every line is kept in its place, or the file is refused
+by line.
+"""
 
 import csv
 import io
@@ -12,7 +14,17 @@ import numpy as np
 import pandas
 import pytest
 from hypothesis import strategies as st
-from nasty import any_files, fuzz, good_files, is_of_an_old_mac, json_texts, json_values, lines, surrogates, texts
+from nasty import (
+    any_files,
+    fuzz,
+    good_files,
+    is_of_an_old_mac,
+    json_texts,
+    json_values,
+    lines,
+    surrogates,
+    texts,
+)
 
 from vaswani_transformer.data import corpora
 from vaswani_transformer.data.corpora import _read_shards, _read_text, load_corpus
@@ -50,7 +62,9 @@ def all_lines(read):
     try:
         found.extend(read())
     except ValueError as error:
-        return found, int(str(error).split("must be UTF-8 text")[1].split(" in line ")[1].split()[0])
+        return found, int(
+            str(error).split("must be UTF-8 text")[1].split(" in line ")[1].split()[0]
+        )
     return found, None
 
 
@@ -59,14 +73,18 @@ def test_lines_end_at_line_feeds_alone_and_bad_bytes_are_named_by_line(place, co
     hypothesis.assume(not is_of_an_old_mac(content))
     path = place / "lines"
     path.write_bytes(content)
-    assert all_lines(lambda: decode_lines(io.BytesIO(content), "lines", 2**16)) == split_by_hand(content)
+    assert all_lines(lambda: decode_lines(io.BytesIO(content), "lines", 2**16)) == split_by_hand(
+        content
+    )
     if content:
         assert all_lines(lambda: corpora.read_lines(path)) == split_by_hand(content)
 
 
 @fuzz(5000, short=40, source=good_files, target=good_files, data=st.data())
 def test_two_files_stay_aligned_whole_or_in_parts_or_are_refused(place, source, target, data):
-    hypothesis.assume(source and target and not is_of_an_old_mac(source) and not is_of_an_old_mac(target))
+    hypothesis.assume(
+        source and target and not is_of_an_old_mac(source) and not is_of_an_old_mac(target)
+    )
     (sources, _), (targets, _) = split_by_hand(source), split_by_hand(target)
     paths = place / "source", place / "target"
     for path, content in zip(paths, (source, target), strict=True):
@@ -81,7 +99,9 @@ def test_two_files_stay_aligned_whole_or_in_parts_or_are_refused(place, source, 
     parts = list(_read_shards(*map(str, paths), shards))
     assert [(pair["source"], pair["target"]) for pair in parts] == expected
     lengths = [[len(line) + 1 for line in side] for side in zip(*expected, strict=True)]
-    dropped, report = check_pairs(*map(np.array, lengths), CleaningRules(max_source_tokens=9, max_length_ratio=3.0))
+    dropped, report = check_pairs(
+        *map(np.array, lengths), CleaningRules(max_source_tokens=9, max_length_ratio=3.0)
+    )
     assert report.num_kept + report.num_dropped == len(dropped) == len(expected)
 
 
@@ -124,7 +144,8 @@ WRITERS = {
 def test_pairs_written_by_other_programs_come_back(place, suffix, pairs):
     path = place / f"pairs{suffix}"
     WRITERS[suffix](pandas.DataFrame(pairs, columns=["source", "target"]), path)
-    if suffix == ".csv":  # a carriage return before a line feed counts as part of the line's end, in fields, too
+    # a carriage return before a line feed counts as part of the line's end, in fields, too
+    if suffix == ".csv":
         pairs = [tuple(text.replace("\r\n", "\n") for text in pair) for pair in pairs]
     assert read_pairs(path) == pairs
 
@@ -132,7 +153,12 @@ def test_pairs_written_by_other_programs_come_back(place, suffix, pairs):
 FIELD = lines.map(lambda text: text.replace("\t", ""))
 
 
-@fuzz(2500, pairs=st.lists(st.tuples(FIELD, FIELD.filter(lambda text: not text.endswith("\r"))), max_size=5))
+@fuzz(
+    2500,
+    pairs=st.lists(
+        st.tuples(FIELD, FIELD.filter(lambda text: not text.endswith("\r"))), max_size=5
+    ),
+)
 def test_tsv_keeps_everything_but_tabs_and_line_feeds(place, pairs):
     path = place / "pairs.tsv"
     path.write_bytes("\n".join(["source\ttarget", *map("\t".join, pairs)]).encode())
@@ -147,7 +173,10 @@ def test_any_bytes_as_a_file_of_pairs_are_pairs_of_text_or_refused_by_name(place
     check_pairs_or_error(path, "en", "de")
 
 
-@fuzz(8000, rows=st.lists(json_texts(["source", "target", "translation", "en"]), min_size=1, max_size=3))
+@fuzz(
+    8000,
+    rows=st.lists(json_texts(["source", "target", "translation", "en"]), min_size=1, max_size=3),
+)
 def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
     path = place / "any.jsonl"
     path.write_text("\n".join(rows))
@@ -157,7 +186,9 @@ def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
 @fuzz(500, short=5, text=surrogates)
 def test_half_a_character_in_json_is_refused_by_file_and_line(place, text):
     path = write_jsonl(place / "half", [("a", "b"), (text, "c")])
-    with pytest.raises(ValueError, match="half.jsonl` must hold text in every row of .source., got .* in line 2"):
+    with pytest.raises(
+        ValueError, match="half.jsonl` must hold text in every row of .source., got .* in line 2"
+    ):
         read_pairs(path)
 
 
@@ -167,5 +198,7 @@ def test_json_lines_of_any_values_are_text_or_refused(place, values):
     if all(isinstance(value, str) for pair in values for value in pair):
         assert read_pairs(path) == values
         return
-    with pytest.raises(ValueError, match="values.jsonl` must hold (text in every row|pairs that can be read)"):
+    with pytest.raises(
+        ValueError, match="values.jsonl` must hold (text in every row|pairs that can be read)"
+    ):
         read_pairs(path)

@@ -27,7 +27,9 @@ def test_any_text_comes_back_in_ids_of_the_vocabulary(tiny_tokenizer, text):
 
 
 @fuzz(15_000, some=st.lists(texts, min_size=1, max_size=5))
-def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(tiny_tokenizer, reloaded, some):
+def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(
+    tiny_tokenizer, reloaded, some
+):
     alone = [tiny_tokenizer(text)["input_ids"] for text in some]
     both = tiny_tokenizer(some, text_target=some)
     assert both["input_ids"] == both["labels"] == alone
@@ -40,7 +42,9 @@ def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(tiny
         for ids, mask in zip(padded["input_ids"], padded["attention_mask"], strict=True)
     ]
     assert kept == alone
-    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == [strip_white_space(text) for text in some]
+    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == [
+        strip_white_space(text) for text in some
+    ]
 
 
 @fuzz(15_000, short=80, text=texts, max_length=st.integers(1, 20))
@@ -55,7 +59,9 @@ def test_a_vocabulary_trained_on_any_text_is_lossless_but_for_its_normalizer(som
     tokenizer = train_tokenizer(sentences=some, vocab_size=vocab_size, show_progress=False)
     assert 259 <= len(tokenizer) <= vocab_size
     expected = [tokenizer.backend_tokenizer.normalizer.normalize_str(text) for text in some]
-    assert tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == expected
+    assert (
+        tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == expected
+    )
 
 
 @fuzz(1000, blank=blanks)

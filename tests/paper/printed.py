@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Table 3 as the paper prints it; an empty cell of the sizes and of the training has the value of base."""
+"""Table 3 as the paper prints it; an empty cell of the sizes and of the training has the value of
+base.
+"""
 
 _TABLE_3 = """
 row  | N | d_model | d_ff | h  | d_k | d_v | P_drop | eps_ls | steps  | PPL  | BLEU | params
@@ -29,10 +31,14 @@ _RESULTS = ("PPL", "BLEU", "params")
 
 
 def _read_table() -> dict[str, dict[str, float | None]]:
-    header, *rows = ([cell.strip() for cell in line.split("|")] for line in _TABLE_3.strip().splitlines())
+    header, *rows = (
+        [cell.strip() for cell in line.split("|")] for line in _TABLE_3.strip().splitlines()
+    )
     table: dict[str, dict[str, float | None]] = {}
     for name, *cells in rows:
-        values = dict(zip(header[1:], (float(cell) if cell else None for cell in cells), strict=True))
+        values = dict(
+            zip(header[1:], (float(cell) if cell else None for cell in cells), strict=True)
+        )
         base = table.get("base", values)
         table[name] = {
             column: base[column] if value is None and column not in _RESULTS else value

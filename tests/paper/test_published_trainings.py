@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sections 5 and 6: every published recipe, from its name to the trainer that runs it.
 
-The trainers are the real ones, of the real functions and of models of full size. Only the data are a stand-in, with
-a vocabulary of 300 entries, and the weights are memory that nobody has filled: the big model needs none of it.
+The trainers are the real ones, of the real functions and of models of full size. Only the data are
+a stand-in, with a vocabulary of 300 entries, and the weights are memory that nobody has filled: the
+big model needs none of it.
 """
 
 import dataclasses
@@ -23,14 +24,25 @@ from vaswani_transformer.training.loading import RunData
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 from vaswani_transformer.training.run import build_trainer, make_model, training_arguments
 
-FILES = {f"{split}_{side}": f"{split}.{side}" for split in ("train", "validation") for side in ("source", "target")}
+FILES = {
+    f"{split}_{side}": f"{split}.{side}"
+    for split in ("train", "validation")
+    for side in ("source", "target")
+}
 
 
-# ------------------------------------------------------------------------------------------------ what must be true
+# -------------------------------------------------------------------------------- what must be true
 
-# Sections 5.1, 5.3 and 6.1. An average is (snapshots, updates between two): the paper writes one every 10 minutes, and
-# an update takes 0.4 s (base) or 1.0 s (big).
-COMMON = {"warmup": 4000, "peak": None, "betas": (0.9, 0.98), "epsilon": 1e-9, "clip": 0.0, "tokens": (25_000, 25_000)}
+# Sections 5.1, 5.3 and 6.1. An average is (snapshots, updates between two): the paper writes one
+# every 10 minutes, and an update takes 0.4 s (base) or 1.0 s (big).
+COMMON = {
+    "warmup": 4000,
+    "peak": None,
+    "betas": (0.9, 0.98),
+    "epsilon": 1e-9,
+    "clip": 0.0,
+    "tokens": (25_000, 25_000),
+}
 COMMON |= {"early_stop": None, "search": (4, 0.6, 5, 50)}
 PAPER = {f"table3-{row}": {**COMMON, **values, "average": None} for row, values in TABLE_3.items()}
 for _pair, _vocabulary in (("en-de", 37_000), ("en-fr", 32_000)):
@@ -40,7 +52,9 @@ PAPER["paper-big-en-fr"]["P_drop"] = 0.1
 
 
 def told_by(recipe):
-    """The same values of a recipe that is not the paper's; what it leaves open is that of the base model."""
+    """The same values of a recipe that is not the paper's; what it leaves open is that of the base
+    model.
+    """
     sizes = {
         "N": recipe.num_encoder_layers,
         "d_model": recipe.d_model,
@@ -48,7 +62,10 @@ def told_by(recipe):
         "h": recipe.num_heads,
         "P_drop": recipe.dropout,
     }
-    values = {**TABLE_3["base"], **{name: value for name, value in sizes.items() if value is not None}}
+    values = {
+        **TABLE_3["base"],
+        **{name: value for name, value in sizes.items() if value is not None},
+    }
     return {
         **values,
         "d_k": recipe.d_k or values["d_model"] / values["h"],
@@ -61,7 +78,9 @@ def told_by(recipe):
         "epsilon": recipe.adam_epsilon,
         "clip": recipe.max_grad_norm,
         "tokens": (recipe.max_source_tokens_per_batch, recipe.max_target_tokens_per_batch),
-        "average": (recipe.num_averaged_snapshots, recipe.snapshot_steps) if recipe.num_averaged_snapshots else None,
+        "average": (recipe.num_averaged_snapshots, recipe.snapshot_steps)
+        if recipe.num_averaged_snapshots
+        else None,
         "early_stop": recipe.early_stopping_patience,
         "search": (
             recipe.num_beams,
@@ -72,13 +91,19 @@ def told_by(recipe):
     }
 
 
-# ------------------------------------------------------------------------------------------------ what the trainer has
+# ----------------------------------------------------------------------------- what the trainer has
 
 
 def tokenised(source_length, target_length, num_pairs=100):
     """Pairs that are all of one length."""
-    rows = {"input_ids": [[7] * source_length] * num_pairs, "labels": [[7] * target_length] * num_pairs}
-    lengths = {"source_length": [source_length] * num_pairs, "target_length": [target_length] * num_pairs}
+    rows = {
+        "input_ids": [[7] * source_length] * num_pairs,
+        "labels": [[7] * target_length] * num_pairs,
+    }
+    lengths = {
+        "source_length": [source_length] * num_pairs,
+        "target_length": [target_length] * num_pairs,
+    }
     return datasets.Dataset.from_dict({**rows, **lengths})
 
 
@@ -88,14 +113,16 @@ def build(tiny_tokenizer, tmp_path_factory):
 
     def make(recipe, train, make_model=make_model):
         arguments = training_arguments(recipe, tmp_path_factory.mktemp("run"), use_cpu=True)
-        return build_trainer(recipe, arguments, RunData(tiny_tokenizer, train, train.select(range(2))), make_model)
+        return build_trainer(
+            recipe, arguments, RunData(tiny_tokenizer, train, train.select(range(2))), make_model
+        )
 
     return make
 
 
 @pytest.fixture(scope="module", params=sorted(RECIPES))
 def published(request, build):
-    """Trainer of a published recipe, ready for its first update, and the values that it must have."""
+    """Trainer of a published recipe, ready for its first update, and the values it must have."""
     recipe = RECIPES[request.param]
     expected = PAPER.get(recipe.name) or told_by(recipe)
     recipe = recipe if recipe.dataset else dataclasses.replace(recipe, **FILES)
@@ -115,7 +142,9 @@ def model_in_float64(recipe, data):
 
 def modules_of(trainer, name):
     """All modules whose own name this is."""
-    return [module for path, module in trainer.model.named_modules() if path.rpartition(".")[2] == name]
+    return [
+        module for path, module in trainer.model.named_modules() if path.rpartition(".")[2] == name
+    ]
 
 
 def rate_of_update(trainer, number):
@@ -133,7 +162,11 @@ def updates_of_an_epoch(build, recipe, lengths, num_pairs):
 
 
 def test_every_recipe_that_claims_to_be_the_papers_is_compared_with_the_paper():
-    models = {f"paper-{model}-{languages}" for model in ("base", "big") for languages in ("en-de", "en-fr")}
+    models = {
+        f"paper-{model}-{languages}"
+        for model in ("base", "big")
+        for languages in ("en-de", "en-fr")
+    }
     rows = {f"table3-{row}" for row in TABLE_3}
     assert {name for name in RECIPES if name.startswith(("paper", "table3"))} == models | rows
 
@@ -142,7 +175,10 @@ def test_model_has_these_sizes(published):
     trainer, expected = published
     model, d_model = trainer.model.model, expected["d_model"]
     stacks = {len(model.encoder.layers), len(model.decoder.layers)}
-    widths = {name: {tuple(each.weight.shape) for each in modules_of(trainer, f"{name}_proj")} for name in "qkv"}
+    widths = {
+        name: {tuple(each.weight.shape) for each in modules_of(trainer, f"{name}_proj")}
+        for name in "qkv"
+    }
     hidden = {tuple(each.weight.shape) for each in modules_of(trainer, "fc1")}
     keys, values = expected["h"] * expected["d_k"], expected["h"] * expected["d_v"]
     assert (stacks, hidden) == ({expected["N"]}, {(expected["d_ff"], d_model)})
@@ -160,10 +196,13 @@ def test_dropout_is_residual_alone(published):
     trainer, expected = published
     attentions = [*modules_of(trainer, "self_attn"), *modules_of(trainer, "encoder_attn")]
     layers, depth = modules_of(trainer, "dropout"), int(expected["N"])
-    assert (len(attentions), len(layers)) == (3 * depth, 2 * depth + 2)  # those of the layers and of both inputs
+    # those of the layers and of both inputs
+    assert (len(attentions), len(layers)) == (3 * depth, 2 * depth + 2)
     assert {layer.p for layer in layers} == {expected["P_drop"]}
     assert (
-        {each.dropout for each in attentions} == {each.p for each in modules_of(trainer, "activation_dropout")} == {0}
+        {each.dropout for each in attentions}
+        == {each.p for each in modules_of(trainer, "activation_dropout")}
+        == {0}
     )
 
 
@@ -187,7 +226,9 @@ def test_optimiser_is_adam_without_weight_decay(published):
     trainer, expected = published
     optimizer = trainer.optimizer
     assert isinstance(optimizer, torch.optim.Adam)
-    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(list(trainer.model.parameters()))
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == len(
+        list(trainer.model.parameters())
+    )
     for group in optimizer.param_groups:
         assert (group["betas"], group["eps"]) == (expected["betas"], expected["epsilon"])
         assert (group["weight_decay"], group["amsgrad"]) == (0, False)
@@ -200,13 +241,18 @@ def test_learning_rate_is_that_of_equation_3(published, share):
     trainer, expected = published
     warmup, step = expected["warmup"], int(share * expected["warmup"])
     factor = min(step**-0.5, step * warmup**-1.5)
-    scale = expected["d_model"] ** -0.5 if expected["peak"] is None else expected["peak"] * warmup**0.5
+    scale = (
+        expected["d_model"] ** -0.5 if expected["peak"] is None else expected["peak"] * warmup**0.5
+    )
     assert rate_of_update(trainer, step) == pytest.approx(scale * factor, rel=1e-9)
 
 
 def test_gradients_are_clipped_and_updates_counted_as_the_recipe_says(published):
     trainer, expected = published
-    assert (trainer.args.max_grad_norm, trainer.args.max_steps) == (expected["clip"], expected["steps"])
+    assert (trainer.args.max_grad_norm, trainer.args.max_steps) == (
+        expected["clip"],
+        expected["steps"],
+    )
 
 
 @pytest.mark.slow
@@ -214,30 +260,46 @@ def test_gradients_are_clipped_and_updates_counted_as_the_recipe_says(published)
 def test_update_holds_as_many_tokens_as_fit(published, build, side):
     """Two full updates, and a third for one pair more."""
     _, expected = published
-    recipe, num_pairs = dataclasses.replace(RECIPES[expected["name"]], **FILES), expected["tokens"][side] // 25
+    recipe, num_pairs = (
+        dataclasses.replace(RECIPES[expected["name"]], **FILES),
+        expected["tokens"][side] // 25,
+    )
     lengths = (20, 25) if side else (25, 20)
-    assert [updates_of_an_epoch(build, recipe, lengths, 2 * num_pairs + more) for more in (0, 1)] == [2, 3]
+    assert [
+        updates_of_an_epoch(build, recipe, lengths, 2 * num_pairs + more) for more in (0, 1)
+    ] == [2, 3]
 
 
 def test_snapshots_are_taken_as_the_recipe_says(published):
     trainer, expected = published
-    callbacks = [each for each in trainer.callback_handler.callbacks if isinstance(each, SnapshotCallback)]
+    callbacks = [
+        each for each in trainer.callback_handler.callbacks if isinstance(each, SnapshotCallback)
+    ]
     found = [(each.num_kept, each.snapshot_steps) for each in callbacks]
     assert found == ([] if expected["average"] is None else [expected["average"]])
 
 
 def test_training_stops_early_only_where_the_recipe_says(published):
     trainer, expected = published
-    callbacks = [each for each in trainer.callback_handler.callbacks if isinstance(each, EarlyStoppingCallback)]
+    callbacks = [
+        each
+        for each in trainer.callback_handler.callbacks
+        if isinstance(each, EarlyStoppingCallback)
+    ]
     patience = expected["early_stop"]
-    assert [each.early_stopping_patience for each in callbacks] == ([] if patience is None else [patience])
+    assert [each.early_stopping_patience for each in callbacks] == (
+        [] if patience is None else [patience]
+    )
     assert trainer.args.load_best_model_at_end is False
 
 
 def test_model_searches_as_section_6_1_says(published):
     trainer, expected = published
     names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
-    assert tuple(getattr(trainer.model.generation_config, name) for name in names) == expected["search"]
+    assert (
+        tuple(getattr(trainer.model.generation_config, name) for name in names)
+        == expected["search"]
+    )
 
 
 @pytest.mark.parametrize("model", ["base", "big"])
@@ -247,7 +309,7 @@ def test_published_model_has_the_papers_vocabulary(model, target, vocab_size):
     assert (config.vocab_size, config.language_pair) == (vocab_size, ("en", target))
 
 
-# ----------------------------------------------------------------------------------------- a recipe like no default
+# ------------------------------------------------------------------------- a recipe like no default
 
 OWN = {
     "label_smoothing_factor": 0.3,
@@ -272,7 +334,14 @@ OWN = {
     "logging_steps": 92,
     "seed": 5,
 }
-MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 2, "dropout": 0.0}
+MODEL = {
+    "d_model": 16,
+    "d_ff": 32,
+    "num_heads": 2,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "dropout": 0.0,
+}
 
 
 def test_values_of_a_recipe_reach_the_training_arguments():
@@ -286,55 +355,83 @@ def test_values_of_a_recipe_reach_the_training_arguments():
 def test_label_smoothing_factor_of_a_recipe_file_reaches_the_loss(build, tiny_batch, tmp_path):
     values = {"extends": "small", "label_smoothing_factor": 0.3, **MODEL}
     file = tmp_path / "mine.yaml"
-    file.write_text("".join(f"{name}: {value}\n" for name, value in values.items()), encoding="utf-8")
+    file.write_text(
+        "".join(f"{name}: {value}\n" for name, value in values.items()), encoding="utf-8"
+    )
     trainer = build(get_recipe(file, **FILES), tokenised(3, 2), model_in_float64)
     logits, labels = trainer.model(**tiny_batch).logits, tiny_batch["labels"]
     losses = [
         -0.7 * log_probs[right] - 0.3 * log_probs.mean()
-        for log_probs, right in zip(logits.log_softmax(dim=-1).flatten(0, 1), labels.flatten(), strict=True)
+        for log_probs, right in zip(
+            logits.log_softmax(dim=-1).flatten(0, 1), labels.flatten(), strict=True
+        )
         if right != -100
     ]
-    torch.testing.assert_close(trainer.compute_loss(trainer.model, tiny_batch), sum(losses) / len(losses))
+    torch.testing.assert_close(
+        trainer.compute_loss(trainer.model, tiny_batch), sum(losses) / len(losses)
+    )
 
 
 @pytest.mark.parametrize(("is_best", "num_snapshots"), [(False, 2), (True, 0)])
 def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(is_best, num_snapshots):
     recipe = Recipe(**{**OWN, "eval_steps": 91}, **FILES, load_best_model_at_end=is_best)
     arguments = training_arguments(recipe, "run", use_cpu=True)
-    assert (arguments.num_averaged_snapshots, arguments.load_best_model_at_end) == (num_snapshots, is_best)
+    assert (arguments.num_averaged_snapshots, arguments.load_best_model_at_end) == (
+        num_snapshots,
+        is_best,
+    )
 
 
 @pytest.mark.parametrize(("lengths", "num_pairs"), [((25, 20), 700 // 25), ((20, 25), 800 // 25)])
 def test_either_side_bounds_an_update(build, lengths, num_pairs):
     recipe = Recipe(**OWN, **MODEL, **FILES)
-    assert [updates_of_an_epoch(build, recipe, lengths, 2 * num_pairs + more) for more in (0, 1)] == [2, 3]
+    assert [
+        updates_of_an_epoch(build, recipe, lengths, 2 * num_pairs + more) for more in (0, 1)
+    ] == [2, 3]
 
 
 def adam_by_hand(model, batch, num_updates):
-    """Updates of all weights with `OWN`: smoothed mean loss per token, clipped, Adam as Kingma and Ba write it."""
+    """Updates of all weights with `OWN`: smoothed mean loss per token, clipped, Adam as Kingma and
+    Ba write it.
+    """
     weights = list(model.parameters())
     means, variances = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
     for step in range(1, num_updates + 1):
         logits = model(batch["input_ids"], batch["attention_mask"], labels=batch["labels"]).logits
         loss = cross_entropy(
-            logits.flatten(0, 1), batch["labels"].flatten(), label_smoothing=OWN["label_smoothing_factor"]
+            logits.flatten(0, 1),
+            batch["labels"].flatten(),
+            label_smoothing=OWN["label_smoothing_factor"],
         )
         gradients = torch.autograd.grad(loss, weights)
         norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
-        rate = OWN["learning_rate"] * min(step / OWN["warmup_steps"], math.sqrt(OWN["warmup_steps"] / step))
-        for weight, gradient, mean, variance in zip(weights, gradients, means, variances, strict=True):
+        rate = OWN["learning_rate"] * min(
+            step / OWN["warmup_steps"], math.sqrt(OWN["warmup_steps"] / step)
+        )
+        for weight, gradient, mean, variance in zip(
+            weights, gradients, means, variances, strict=True
+        ):
             gradient = gradient * min(1, OWN["max_grad_norm"] / norm)
             mean.mul_(OWN["adam_beta1"]).add_((1 - OWN["adam_beta1"]) * gradient)
             variance.mul_(OWN["adam_beta2"]).add_((1 - OWN["adam_beta2"]) * gradient**2)
-            first, second = mean / (1 - OWN["adam_beta1"] ** step), variance / (1 - OWN["adam_beta2"] ** step)
+            first, second = (
+                mean / (1 - OWN["adam_beta1"] ** step),
+                variance / (1 - OWN["adam_beta2"] ** step),
+            )
             weight.data -= rate * first / (second.sqrt() + OWN["adam_epsilon"])
 
 
 def test_training_of_a_recipe_is_the_one_made_by_hand(tiny_tokenizer, tiny_batch, build):
-    recipe = Recipe(**{**OWN, "num_averaged_snapshots": 0, "early_stopping_patience": None}, **MODEL)
-    sentences = tiny_tokenizer([SENTENCES[0], "A dog."], text_target=[SENTENCES[1], "Ein Hund liest."])
+    recipe = Recipe(
+        **{**OWN, "num_averaged_snapshots": 0, "early_stopping_patience": None}, **MODEL
+    )
+    sentences = tiny_tokenizer(
+        [SENTENCES[0], "A dog."], text_target=[SENTENCES[1], "Ein Hund liest."]
+    )
     trainer = build(recipe, datasets.Dataset.from_dict({**sentences}), model_in_float64)
-    by_hand = build(recipe, datasets.Dataset.from_dict({**sentences}), model_in_float64).model.train()
+    by_hand = build(
+        recipe, datasets.Dataset.from_dict({**sentences}), model_in_float64
+    ).model.train()
     trainer.train()
     adam_by_hand(by_hand, tiny_batch, num_updates=4)
     for name, weight in trainer.model.named_parameters():

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 3.2: the notes' worked numbers, masks and heads, through the real attention.
 
-The paper writes x W, torch's linear layers hold W transposed. Expected numbers are those of the notes, rounded there
-to two digits.
+The paper writes x W, torch's linear layers hold W transposed. Expected numbers are those of the
+notes, rounded there to two digits.
 """
 
 import pytest
@@ -12,7 +12,10 @@ from tiny import make_config, make_model
 from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import (
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+)
 
 PRINTED = {"rtol": 0, "atol": 0.005}
 BACKENDS = ["eager", "sdpa"]
@@ -21,8 +24,14 @@ BACKENDS = ["eager", "sdpa"]
 def make_attention(w_q, w_k, w_v, w_o, num_heads=1, backend="eager"):
     """A real attention layer in float64 that holds the paper's four matrices."""
     w_q, w_k, w_v, w_o = (torch.tensor(w, dtype=torch.float64) for w in (w_q, w_k, w_v, w_o))
-    sizes = {"d_model": w_q.shape[0], "d_k": w_q.shape[1] // num_heads, "d_v": w_v.shape[1] // num_heads}
-    layer = MultiHeadAttention(make_config(num_heads=num_heads, attn_implementation=backend, **sizes)).double()
+    sizes = {
+        "d_model": w_q.shape[0],
+        "d_k": w_q.shape[1] // num_heads,
+        "d_v": w_v.shape[1] // num_heads,
+    }
+    layer = MultiHeadAttention(
+        make_config(num_heads=num_heads, attn_implementation=backend, **sizes)
+    ).double()
     with torch.no_grad():
         layer.q_proj.weight.copy_(w_q.T)
         layer.k_proj.weight.copy_(w_k.T)
@@ -38,7 +47,7 @@ def scaled_scores(layer, q, k):
     return (weights[..., 1:] / weights[..., :1]).log()
 
 
-# ------------------------------------------------------------------------------------ one head (section 3.2.1)
+# ------------------------------------------------------------------------- one head (section 3.2.1)
 
 X = torch.tensor([[[1.0, 1.0], [1.0, 0.0]]]).double()
 W_Q = [[1.0, 1.0], [0.0, 1.0]]
@@ -59,18 +68,24 @@ def test_one_head_has_the_notes_queries_keys_and_values():
 def test_one_head_has_the_notes_scores():
     layer = one_head()
     scores = scaled_scores(layer, layer.q_proj(X)[:, None], layer.k_proj(X)[:, None])[0, 0]
-    torch.testing.assert_close(scores, torch.tensor([[0.71, 1.41], [0.71, 0.71]]).double(), **PRINTED)
+    torch.testing.assert_close(
+        scores, torch.tensor([[0.71, 1.41], [0.71, 0.71]]).double(), **PRINTED
+    )
 
 
 def test_one_head_has_the_notes_softmax():
     _, weights = one_head()(X)
-    torch.testing.assert_close(weights[0, 0], torch.tensor([[0.33, 0.67], [0.50, 0.50]]).double(), **PRINTED)
+    torch.testing.assert_close(
+        weights[0, 0], torch.tensor([[0.33, 0.67], [0.50, 0.50]]).double(), **PRINTED
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_head_has_the_notes_output(backend):
     output, _ = one_head(backend)(X)
-    torch.testing.assert_close(output[0], torch.tensor([[0.33, 0.67], [0.50, 0.50]]).double(), **PRINTED)
+    torch.testing.assert_close(
+        output[0], torch.tensor([[0.33, 0.67], [0.50, 0.50]]).double(), **PRINTED
+    )
 
 
 def long_queries_and_keys():
@@ -82,7 +97,9 @@ def long_queries_and_keys():
 def test_scores_112_and_96_become_14_and_12_with_the_base_models_scaling():
     layer = MultiHeadAttention(VaswaniTransformerConfig())
     expected = torch.tensor([14.0, 12.0]).double()
-    torch.testing.assert_close(scaled_scores(layer, *long_queries_and_keys())[0, 0, 0], expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(
+        scaled_scores(layer, *long_queries_and_keys())[0, 0, 0], expected, rtol=0, atol=1e-9
+    )
 
 
 def test_scores_112_and_96_give_the_weights_of_the_notes():
@@ -91,7 +108,7 @@ def test_scores_112_and_96_give_the_weights_of_the_notes():
     torch.testing.assert_close(weights[0, 0, 0], torch.tensor([0.88, 0.12]).double(), **PRINTED)
 
 
-# -------------------------------------------------------------------------------------- heads (section 3.2.2)
+# ---------------------------------------------------------------------------- heads (section 3.2.2)
 
 CONCATENATED = [[1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
 W_O = [[1.0, 1.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0], [0.0, 1.0, 0.0, 0.0]]
@@ -105,12 +122,16 @@ def test_concatenated_heads_times_w_o_are_the_notes_output():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_two_heads_that_look_at_different_tokens_give_the_notes_output(backend):
-    """Head 1 sees the token itself, head 2 the other one; their values are such that the notes' heads come out."""
+    """Head 1 sees the token itself, head 2 the other one; their values are such that the notes'
+    heads come out.
+    """
     far = 100.0  # scores so far apart that the softmax is exactly 1 and 0
     to_itself_and_to_the_other = [[far, 0, 0, far], [0, far, far, 0], [0] * 4, [0] * 4]
     keys = [[far, 0, far, 0], [0, far, 0, far], [0] * 4, [0] * 4]
     values = [[1, 1, 1, 0], [0, 1, 0, 1], [0] * 4, [0] * 4]
-    layer = make_attention(to_itself_and_to_the_other, keys, values, W_O, num_heads=2, backend=backend)
+    layer = make_attention(
+        to_itself_and_to_the_other, keys, values, W_O, num_heads=2, backend=backend
+    )
     two_tokens = torch.eye(2, 4).double()[None]
     assert layer(two_tokens)[0].tolist() == [OUTPUT]
 
@@ -120,7 +141,9 @@ def test_many_heads_cost_as_much_as_one_of_full_width(num_heads):
     """The same parameters, 4 d_model^2, and the same multiplications."""
 
     def cost(num_heads):
-        layer = MultiHeadAttention(make_config(d_model=64, num_heads=num_heads, attn_implementation="eager"))
+        layer = MultiHeadAttention(
+            make_config(d_model=64, num_heads=num_heads, attn_implementation="eager")
+        )
         with FlopCounterMode(display=False) as counter:
             layer(torch.zeros(1, 10, 64))
         return sum(p.numel() for p in layer.parameters()), counter.get_total_flops()
@@ -137,7 +160,7 @@ def test_one_head_is_not_many_heads():
     assert not torch.allclose(one, two)
 
 
-# -------------------------------------------------------------------------------------- masks (section 3.2.3)
+# ---------------------------------------------------------------------------- masks (section 3.2.3)
 
 HUGE = torch.finfo(torch.float64).min  # what the model adds in place of -inf
 
@@ -150,7 +173,9 @@ def test_masked_keys_get_weight_zero_exactly(masked):
     mask = torch.tensor([0, 0, masked, 0, masked], dtype=torch.float64)
     _, weights = scaled_dot_product_attention(torch.nn.Identity(), q, k, k, mask, scaling=1.0)
     seen = k[:, :, [0, 1, 3]]
-    _, expected = scaled_dot_product_attention(torch.nn.Identity(), q, seen, seen, None, scaling=1.0)
+    _, expected = scaled_dot_product_attention(
+        torch.nn.Identity(), q, seen, seen, None, scaling=1.0
+    )
     assert not weights[..., [2, 4]].any()
     torch.testing.assert_close(weights[..., [0, 1, 3]], expected, rtol=0, atol=1e-15)
 
@@ -169,17 +194,24 @@ CAUSAL = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
 
 
 def decoder_maps(backend, decoder_attention_mask=None):
-    """Self-attention weights (layers, B, H, T, T) of the whole model for four target tokens, twice in a batch."""
+    """Self-attention weights (layers, B, H, T, T) of the whole model for four target tokens, twice
+    in a batch.
+    """
     ids = torch.tensor([[11, 12, 13, 14]]).expand(2, 4)
     out = make_model(attn_implementation=backend)(
-        ids, decoder_input_ids=ids, decoder_attention_mask=decoder_attention_mask, output_attentions=True
+        ids,
+        decoder_input_ids=ids,
+        decoder_attention_mask=decoder_attention_mask,
+        output_attentions=True,
     )
     return torch.stack(out.decoder_attentions)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_i_have_a_dream_has_a_causal_map(backend):
-    """Row t of four tokens attends to every token up to t and to none after it, in all layers and heads."""
+    """Row t of four tokens attends to every token up to t and to none after it, in all layers and
+    heads.
+    """
     weights = decoder_maps(backend)
     assert ((weights > 0).int() == CAUSAL).all()
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 2, 4))
@@ -195,8 +227,13 @@ def test_causal_map_stays_causal_beside_a_padded_target(backend):
 
 
 def test_encoder_and_cross_attention_reach_every_source_token_but_padding():
-    model, source = make_model(attn_implementation="eager"), torch.tensor([[11, 12, 13, 0, 0], [11, 12, 13, 14, 15]])
-    out = model(source, (source != 0).long(), decoder_input_ids=source[:, :4], output_attentions=True)
+    model, source = (
+        make_model(attn_implementation="eager"),
+        torch.tensor([[11, 12, 13, 0, 0], [11, 12, 13, 14, 15]]),
+    )
+    out = model(
+        source, (source != 0).long(), decoder_input_ids=source[:, :4], output_attentions=True
+    )
     for weights in (*out.encoder_attentions, *out.cross_attentions):
         assert ((weights > 0) == (source != 0)[:, None, None]).all()
 
@@ -207,25 +244,34 @@ def test_cross_attention_takes_keys_and_values_from_the_encoders_output(layer):
     model, seen = make_model(), {}
     attention = model.model.decoder.layers[layer].encoder_attn
     for name in ("q_proj", "k_proj", "v_proj"):
-        getattr(attention, name).register_forward_pre_hook(lambda m, args, name=name: seen.update({name: args[0]}))
+        getattr(attention, name).register_forward_pre_hook(
+            lambda m, args, name=name: seen.update({name: args[0]})
+        )
     ids = torch.randint(3, 300, (1, 4))
     encoded = model(ids, decoder_input_ids=ids).encoder_last_hidden_state
-    assert seen["k_proj"].data_ptr() == seen["v_proj"].data_ptr() == encoded.data_ptr()  # a view of the very states
+    # a view of the very states
+    assert seen["k_proj"].data_ptr() == seen["v_proj"].data_ptr() == encoded.data_ptr()
     assert not torch.allclose(seen["q_proj"], encoded)
 
 
-# ------------------------------------------------------------------------------------------ dropout on the weights
+# --------------------------------------------------------------------------- dropout on the weights
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_weights_are_dropped_in_training_alone(backend):
-    """One key has the weight 1: what is left of its value is none or, divided by 1 - 0.75, four times as much."""
+    """One key has the weight 1: what is left of its value is none or, divided by 1 - 0.75, four
+    times as much.
+    """
     torch.manual_seed(0)
-    layer = MultiHeadAttention(make_config(attention_dropout=0.75, attn_implementation=backend)).double()
+    layer = MultiHeadAttention(
+        make_config(attention_dropout=0.75, attn_implementation=backend)
+    ).double()
     with torch.no_grad():
         layer.out_proj.weight.copy_(torch.eye(16))
     queries, key = torch.randn(1, 50, 16).double(), torch.randn(1, 1, 16).double()
     value = layer.v_proj(key)
     shares = (layer.train()(queries, key_value_states=key)[0] / value).detach()
     assert sorted(shares.round(decimals=9).abs().unique().tolist()) == [0.0, 4.0]
-    torch.testing.assert_close(layer.eval()(queries, key_value_states=key)[0], value.expand(1, 50, 16))
+    torch.testing.assert_close(
+        layer.eval()(queries, key_value_states=key)[0], value.expand(1, 50, 16)
+    )

@@ -8,7 +8,10 @@ import pytest
 import torch
 from tiny import make_config, make_model
 
-from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import (
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+)
 
 WIDTHS = [4, 64, 512]
 
@@ -35,7 +38,9 @@ def score_variance(d_k, scaling, num_samples):
 
 
 def five_sigma(d_k, num_samples):
-    """Relative error of a sample variance: a product of two normals has excess kurtosis 6, the sum of d_k 6 / d_k."""
+    """Relative error of a sample variance: a product of two normals has excess kurtosis 6, the sum
+    of d_k 6 / d_k.
+    """
     return 5 * math.sqrt((2 + 6 / d_k) / num_samples)
 
 
@@ -46,7 +51,9 @@ def test_variance_of_q_dot_k_is_d_k(d_k):
 
 @pytest.mark.parametrize("d_k", WIDTHS)
 def test_variance_of_scaled_scores_is_one(d_k):
-    assert score_variance(d_k, paper_scaling(d_k), 4000) == pytest.approx(1.0, rel=five_sigma(d_k, 4000))
+    assert score_variance(d_k, paper_scaling(d_k), 4000) == pytest.approx(
+        1.0, rel=five_sigma(d_k, 4000)
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,23 +68,30 @@ def test_variance_of_scaled_scores_is_one(d_k):
 def test_queries_and_keys_have_the_same_small_variance_at_any_width_at_initialisation(
     attention, projection, num_together
 ):
-    """Glorot's bound sqrt(6 / (in + out)) gives weights the variance 2 / (in + out), and sums of `in` products with
-    normalised states 2 in / (in + out): 1 for a square matrix, 2 / 3 for two side by side, 1 / 2 for three.
+    """Glorot's bound sqrt(6 / (in + out)) gives weights the variance 2 / (in + out), and sums of
+    `in` products with normalised states 2 in / (in + out): 1 for a square matrix, 2 / 3 for two
+    side by side, 1 / 2 for three.
 
     4,096 weights, uniform, so that squares have the relative variance 4 / 5; 2,000 states.
     """
     layer = make_model(d_model=64).model.decoder.layers[0]
     variance = getattr(getattr(layer, attention), projection)(torch.randn(2000, 64)).var().item()
-    assert variance == pytest.approx(2 / (1 + num_together), rel=5 * math.sqrt(0.8 / 4096 + 2 / 2000))
+    assert variance == pytest.approx(
+        2 / (1 + num_together), rel=5 * math.sqrt(0.8 / 4096 + 2 / 2000)
+    )
 
 
 def median_gradient(d_k, scaling):
     """Median over 500 queries with 8 keys each of the gradient's norm at the real softmax's input.
 
-    A bias of zeros is added to the scores where a mask would be: its gradient is that of the scores.
+    A bias of zeros is added to the scores where a mask would be: its gradient is that of the
+    scores.
     """
     torch.manual_seed(0)
-    q, k = torch.randn(500, 1, 1, d_k, dtype=torch.float64), torch.randn(500, 1, 8, d_k, dtype=torch.float64)
+    q, k = (
+        torch.randn(500, 1, 1, d_k, dtype=torch.float64),
+        torch.randn(500, 1, 8, d_k, dtype=torch.float64),
+    )
     bias = torch.zeros(500, 1, 1, 8, dtype=torch.float64, requires_grad=True)
     out, _ = attention(q, k, torch.randn(500, 1, 8, 8, dtype=torch.float64), scaling, bias)
     (gradient,) = torch.autograd.grad(out, bias, grad_outputs=torch.randn_like(out))
@@ -99,7 +113,9 @@ def test_gradient_of_the_softmax_does_not_depend_on_d_k_with_scaling():
 @pytest.mark.parametrize(("scaling", "expected"), [(1 / 8, 0.8808 * 0.1192), (1.0, math.exp(-16))])
 def test_gradient_at_scores_112_and_96_is_that_of_the_logistic_function(scaling, expected):
     """p (1 - p): a tenth with p = 0.88, a ten-millionth without the division by 8."""
-    keys = torch.tensor([112 / 64, 96 / 64], dtype=torch.float64).view(1, 1, 2, 1).expand(1, 1, 2, 64)
+    keys = (
+        torch.tensor([112 / 64, 96 / 64], dtype=torch.float64).view(1, 1, 2, 1).expand(1, 1, 2, 64)
+    )
     bias = torch.zeros(1, 1, 1, 2, dtype=torch.float64, requires_grad=True)
     _, weights = attention(torch.ones(1, 1, 1, 64, dtype=torch.float64), keys, keys, scaling, bias)
     (gradient,) = torch.autograd.grad(weights[0, 0, 0, 0], bias)

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 3.2.1: the dot product among the score functions of its time. A comparison, not an option of the model.
+"""Section 3.2.1: the dot product among the score functions of its time. A comparison, not an option
+of the model.
 
 dot         q . k                     this paper, divided by sqrt(d_k)
 general     q W k                     Luong et al. 2015
@@ -14,7 +15,10 @@ import pytest
 import torch
 from tiny import make_config
 
-from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import (
+    MultiHeadAttention,
+    scaled_dot_product_attention,
+)
 
 
 def general(q, k, w):
@@ -29,7 +33,9 @@ def q_and_k():
 
 
 def dot_product_weights(q, k):
-    return scaled_dot_product_attention(torch.nn.Identity(), q[None, None], k[None, None], k[None, None], None, 1.0)[1]
+    return scaled_dot_product_attention(
+        torch.nn.Identity(), q[None, None], k[None, None], k[None, None], None, 1.0
+    )[1]
 
 
 def test_general_score_with_the_identity_is_the_dot_product(q_and_k):

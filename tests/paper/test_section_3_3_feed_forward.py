@@ -36,6 +36,8 @@ def test_feed_forward_treats_each_position_separately_and_identically(layer, sta
 
 
 def test_feed_forward_is_two_convolutions_with_kernel_size_1(layer, states):
-    hidden = torch.conv1d(states.transpose(1, 2), layer.fc1.weight[..., None], layer.fc1.bias).relu()
+    hidden = torch.conv1d(
+        states.transpose(1, 2), layer.fc1.weight[..., None], layer.fc1.bias
+    ).relu()
     expected = torch.conv1d(hidden, layer.fc2.weight[..., None], layer.fc2.bias).transpose(1, 2)
     torch.testing.assert_close(layer.feed_forward(states), expected, rtol=0, atol=1e-12)

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 3.4: one matrix for both inputs and the output, times the square root of d_model at the inputs."""
+"""Section 3.4: one matrix for both inputs and the output, times the square root of d_model at the
+inputs.
+"""
 
 import math
 
@@ -23,7 +25,9 @@ def model():
 def test_first_layer_sees_embeddings_times_root_d_model_plus_positions(model, stack):
     """sqrt(16) E[token] + PE, and no LayerNorm in between."""
     seen, ids = [], torch.randint(3, 300, (2, 5))
-    getattr(model.model, stack).layers[0].register_forward_pre_hook(lambda module, args: seen.append(args[0]))
+    getattr(model.model, stack).layers[0].register_forward_pre_hook(
+        lambda module, args: seen.append(args[0])
+    )
     model(ids, decoder_input_ids=ids)
     expected = 4 * model.model.shared.weight[ids] + sinusoids(torch.arange(5), 16)
     torch.testing.assert_close(seen[0], expected, rtol=0, atol=1e-12)
@@ -38,16 +42,21 @@ def test_logits_are_dot_products_with_the_embeddings(model):
 
 
 @pytest.mark.parametrize(
-    ("to_keep", "kept"), [(0, [0, 1, 2, 3]), (1, [3]), (3, [1, 2, 3]), (torch.tensor([2, 0]), [2, 0])]
+    ("to_keep", "kept"),
+    [(0, [0, 1, 2, 3]), (1, [3]), (3, [1, 2, 3]), (torch.tensor([2, 0]), [2, 0])],
 )
 def test_logits_can_be_had_for_some_positions_alone(model, to_keep, kept):
     ids = torch.randint(3, 300, (2, 4))
     got = model(ids, decoder_input_ids=ids, logits_to_keep=to_keep).logits
-    torch.testing.assert_close(got, model(ids, decoder_input_ids=ids).logits[:, kept], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        got, model(ids, decoder_input_ids=ids).logits[:, kept], rtol=0, atol=1e-12
+    )
 
 
 def test_one_parameter_serves_source_target_and_output(model):
-    """A token's row changed once changes what the encoder reads, what the decoder reads and the token's logit."""
+    """A token's row changed once changes what the encoder reads, what the decoder reads and the
+    token's logit.
+    """
     source, target = torch.tensor([[7, 8]]), torch.tensor([[1, 9]])
 
     def run():
@@ -67,7 +76,8 @@ def test_one_parameter_serves_source_target_and_output(model):
 
 
 def test_logits_have_unit_variance_at_initialisation():
-    """Embeddings are normal(0, d_model^-0.5) and states normalised: sums of d_model products of variance 1 / d_model.
+    """Embeddings are normal(0, d_model^-0.5) and states normalised: sums of d_model products of
+    variance 1 / d_model.
 
     Each position's variance is over 4,000 independent rows of the matrix.
     """
@@ -86,7 +96,11 @@ def untied():
 
 def test_an_untied_model_has_three_matrices_and_no_unused_one(untied):
     names = [name for name, parameter in untied.named_parameters() if parameter.shape == (300, 16)]
-    assert names == ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"]
+    assert names == [
+        "model.encoder.embed_tokens.weight",
+        "model.decoder.embed_tokens.weight",
+        "lm_head.weight",
+    ]
 
 
 def test_the_input_embedding_of_an_untied_model_is_the_encoder_s(untied):
@@ -94,10 +108,16 @@ def test_the_input_embedding_of_an_untied_model_is_the_encoder_s(untied):
 
 
 def test_an_untied_model_is_resized_in_all_three_matrices_and_keeps_their_rows(untied):
-    before = [matrix.detach().clone() for matrix in untied.parameters() if matrix.shape == (300, 16)]
+    before = [
+        matrix.detach().clone() for matrix in untied.parameters() if matrix.shape == (300, 16)
+    ]
     untied.resize_token_embeddings(310)
     after = [matrix for matrix in untied.parameters() if matrix.shape == (310, 16)]
-    assert [torch.equal(old, new[:300]) for old, new in zip(before, after, strict=True)] == [True, True, True]
+    assert [torch.equal(old, new[:300]) for old, new in zip(before, after, strict=True)] == [
+        True,
+        True,
+        True,
+    ]
 
 
 def test_a_frozen_decoder_embedding_of_an_untied_model_stays_frozen_when_resized(untied):

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 4, Table 1: self-attention costs O(n^2 d) a layer and joins any two positions by a path of length one."""
+"""Section 4, Table 1: self-attention costs O(n^2 d) a layer and joins any two positions by a path
+of length one.
+"""
 
 import pytest
 import torch
@@ -21,7 +23,8 @@ def influence(function, length):
     """(L, S): the norm of the derivative of output position l with respect to input position s."""
     torch.manual_seed(0)
     states = torch.randn(length, 16, dtype=torch.float64)
-    jacobian = torch.autograd.functional.jacobian(lambda x: function(x[None])[0], states)  # (L, D, S, D)
+    # (L, D, S, D)
+    jacobian = torch.autograd.functional.jacobian(lambda x: function(x[None])[0], states)
     return jacobian.pow(2).sum(dim=(1, 3)).sqrt()
 
 
@@ -44,7 +47,9 @@ def test_no_later_target_token_reaches_a_prediction_through_the_whole_decoder():
     """With the mask that the model makes by itself, and through all its layers."""
     decoder = make_model().double().model.decoder
     source = torch.randn(1, 5, 16, dtype=torch.float64)
-    reached = influence(lambda x: decoder(inputs_embeds=x, encoder_hidden_states=source).last_hidden_state, 8)
+    reached = influence(
+        lambda x: decoder(inputs_embeds=x, encoder_hidden_states=source).last_hidden_state, 8
+    )
     assert ((reached > 1e-4) == torch.ones(8, 8).tril().bool()).all()
     assert not reached[torch.ones(8, 8).triu(1).bool()].any()
 
@@ -56,7 +61,9 @@ def test_every_source_position_reaches_every_target_position_in_a_decoder_layer(
 
 @pytest.mark.parametrize(("length", "width"), [(10, 16), (20, 16), (10, 32)])
 def test_self_attention_takes_n_squared_d_multiplications_twice(length, width):
-    """For the scores and for the sum of values; two operations for a multiplication and its addition."""
+    """For the scores and for the sum of values; two operations for a multiplication and its
+    addition.
+    """
     states = torch.zeros(1, 1, length, width)
     with FlopCounterMode(display=False) as counter:
         scaled_dot_product_attention(torch.nn.Identity(), states, states, states, None, width**-0.5)

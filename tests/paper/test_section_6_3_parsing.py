@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/paper/parsing.py: trees as brackets and back, F1 as EVALB counts it, and a parser that learns."""
+"""scripts/paper/parsing.py: trees as brackets and back, F1 as EVALB counts it, and a parser that
+learns.
+"""
 
 import io
 import itertools
@@ -21,10 +23,13 @@ from vaswani_transformer.training.run import training_arguments
 LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT", "PRT|ADVP"[:3]]
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=4)
 LEAVES = st.tuples(
-    st.sampled_from(["NN", "IN", ",", "-LRB-", "PRP$"]), WORDS.map(lambda word: parsing.source_text([word]))
+    st.sampled_from(["NN", "IN", ",", "-LRB-", "PRP$"]),
+    WORDS.map(lambda word: parsing.source_text([word])),
 )
 NODES = st.recursive(
-    LEAVES, lambda inside: st.tuples(st.sampled_from(LABELS), st.lists(inside, min_size=1, max_size=4)), max_leaves=12
+    LEAVES,
+    lambda inside: st.tuples(st.sampled_from(LABELS), st.lists(inside, min_size=1, max_size=4)),
+    max_leaves=12,
 )
 TREES = st.tuples(st.just("TOP"), st.lists(NODES, min_size=1, max_size=1))
 TOKENS = st.sampled_from(["XX", "(NP", ")NP", "(S", ")S", "(X", ")X"])
@@ -62,7 +67,9 @@ def test_folder_of_mrg_files_is_read_in_order(tmp_path):
     assert words == ["a", "aa", "b", "bb"]
 
 
-@pytest.mark.parametrize(("text", "says"), [("(S (NP", "got an end within 'S'"), ("(S (NN a)) b", "got 'b' outside")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("(S (NP", "got an end within 'S'"), ("(S (NN a)) b", "got 'b' outside")]
+)
 def test_file_that_holds_no_trees_is_refused(text, says):
     with pytest.raises(ValueError, match=says):
         trees_of(text)
@@ -99,10 +106,12 @@ def test_repair_leaves_each_word_once_and_no_empty_constituent(tokens, num_words
     [
         ("(S XX XX )S", "(TOP (S (t a) (t b) (t c)))"),  # words that are missing go into the root
         ("(S XX XX XX XX )S", "(TOP (S (t a) (t b) (t c)))"),
-        ("(S (NP XX (VP XX )NP XX )S", "(TOP (S (NP (t a) (VP (t b))) (t c)))"),  # open ones are closed
+        # open ones are closed
+        ("(S (NP XX (VP XX )NP XX )S", "(TOP (S (NP (t a) (VP (t b))) (t c)))"),
         ("(S )NP XX XX XX )S )S", "(TOP (S (t a) (t b) (t c)))"),
         ("(S XX (NP )NP XX XX", "(TOP (S (t a) (t b) (t c)))"),
-        ("(NP XX )NP (VP XX )VP", "(TOP (S (NP (t a)) (VP (t b)) (t c)))"),  # several roots get an S
+        # several roots get an S
+        ("(NP XX )NP (VP XX )VP", "(TOP (S (NP (t a)) (VP (t b)) (t c)))"),
         ("", "(TOP (S (t a) (t b) (t c)))"),
     ],
 )
@@ -112,7 +121,10 @@ def test_repair(tokens, expected):
 
 
 def test_words_never_hold_brackets():
-    assert parsing.source_text(["a(b)", "[", "{}", "-LRB-", "c\u00a0d"]) == "a-LRB-b-RRB- -LSB- -LCB--RCB- -LRB- cd"
+    assert (
+        parsing.source_text(["a(b)", "[", "{}", "-LRB-", "c\u00a0d"])
+        == "a-LRB-b-RRB- -LSB- -LCB--RCB- -LRB- cd"
+    )
 
 
 def test_brackets_are_atoms_of_the_tokenizer_and_found_again(treebank):
@@ -126,26 +138,30 @@ def test_brackets_are_atoms_of_the_tokenizer_and_found_again(treebank):
 
 
 @pytest.mark.parametrize(
-    ("part", "number"), [pytest.param("train", 14_326, marks=pytest.mark.heavy), ("dev", 1361), ("test", 1360)]
+    ("part", "number"),
+    [pytest.param("train", 14_326, marks=pytest.mark.heavy), ("dev", 1361), ("test", 1360)],
 )
 def test_every_tree_of_genia_comes_back(part, number, shared_data):
     path = shared_data / "genia_treebank" / f"genia.{part}"
     lines, trees = path.read_text(encoding="utf-8").splitlines(), list(read_trees(path))
     assert list(map(written, trees)) == lines
-    assert [rebuilt(linearised(tree), leaves(tree)) for tree in trees] == [(tree, True) for tree in trees]
+    assert [rebuilt(linearised(tree), leaves(tree)) for tree in trees] == [
+        (tree, True) for tree in trees
+    ]
     assert len(trees) == number
 
 
 # ---- F1 ----
 
-# Gold, guess; matched, wanted and given brackets as EVALB's C program counts them with COLLINS.prm (`evalb -p`).
+# Gold, guess; matched, wanted and given brackets as EVALB's C program counts them with COLLINS.prm
+# (`evalb -p`).
 GOLDEN = [
-    ("(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", (3, 3, 3)),
-    ("(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (DT a) (NP (NN b)) (VP (VB c) (. .)))", (2, 3, 3)),
+    ("(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", (3, 3, 3)),  # noqa: E501
+    ("(S (NP (DT a) (NN b)) (VP (VB c)) (. .))", "(S (DT a) (NP (NN b)) (VP (VB c) (. .)))", (2, 3, 3)),  # noqa: E501
     ("(S (NP (NP (NN a))) (VP (VB b)))", "(S (NP (NN a)) (VP (VP (VB b))))", (3, 4, 4)),
-    ("(S (ADVP (RB a)) (VP (VB b) (PRT (RP c))))", "(S (PRT (RB a)) (VP (VB b) (ADVP (RP c))))", (4, 4, 4)),
-    ("(S (NP-SBJ (NN a)) (PRN (, ,)) (VP=1 (VB b)))", "(S (NP (NN a)) (, ,) (VP (VB b)))", (3, 3, 3)),
-    ("(S (`` ``) (NP (NN a)) ('' '') (VP (VB b)))", "(S (X (`` ``) (NP (NN a)) ('' '')) (VB b))", (2, 3, 3)),
+    ("(S (ADVP (RB a)) (VP (VB b) (PRT (RP c))))", "(S (PRT (RB a)) (VP (VB b) (ADVP (RP c))))", (4, 4, 4)),  # noqa: E501
+    ("(S (NP-SBJ (NN a)) (PRN (, ,)) (VP=1 (VB b)))", "(S (NP (NN a)) (, ,) (VP (VB b)))", (3, 3, 3)),  # noqa: E501
+    ("(S (`` ``) (NP (NN a)) ('' '') (VP (VB b)))", "(S (X (`` ``) (NP (NN a)) ('' '')) (VB b))", (2, 3, 3)),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -159,7 +175,9 @@ def test_f1_is_evalbs(gold, guess, counts):
 
 
 def naive_brackets(tree):
-    """Labels with the words that they hold, each word by its place, written down one constituent at a time."""
+    """Labels with the words that they hold, each word by its place, written down one constituent at
+    a time.
+    """
     found, count = [], itertools.count()
 
     def walk(node):
@@ -197,7 +215,9 @@ def test_sentence_of_other_words_is_left_out_and_counted():
 
 
 def generated(number, seed):
-    """Trees whose attachments depend on the preposition: "of" goes with the noun, "with" with the verb."""
+    """Trees whose attachments depend on the preposition: "of" goes with the noun, "with" with the
+    verb.
+    """
     rng = random.Random(seed)
 
     def noun_phrase(depth):
@@ -224,16 +244,38 @@ def treebank():
     return trees
 
 
-TINY = {"d_model": 64, "d_ff": 128, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2}
+TINY = {
+    "d_model": 64,
+    "d_ff": 128,
+    "num_heads": 4,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+}
 
 
-@pytest.mark.parametrize(("name", "vocab_size"), [("paper-parsing-wsj", 16_000), ("paper-parsing-semi", 32_000)])
+@pytest.mark.parametrize(
+    ("name", "vocab_size"), [("paper-parsing-wsj", 16_000), ("paper-parsing-semi", 32_000)]
+)
 def test_recipes_hold_what_the_paper_says(name, vocab_size):
     recipe = parsing.RECIPES[name]
     config = recipe.model_config()
-    size = config.d_model, config.d_ff, config.num_heads, config.num_encoder_layers, config.num_decoder_layers
-    assert (size, config.vocab_size, recipe.label_smoothing_factor) == ((1024, 2048, 8, 4, 4), vocab_size, 0.1)
-    assert (recipe.num_beams, recipe.length_penalty, recipe.max_new_tokens_over_source) == (21, 0.3, 300)
+    size = (
+        config.d_model,
+        config.d_ff,
+        config.num_heads,
+        config.num_encoder_layers,
+        config.num_decoder_layers,
+    )
+    assert (size, config.vocab_size, recipe.label_smoothing_factor) == (
+        (1024, 2048, 8, 4, 4),
+        vocab_size,
+        0.1,
+    )
+    assert (recipe.num_beams, recipe.length_penalty, recipe.max_new_tokens_over_source) == (
+        21,
+        0.3,
+        300,
+    )
 
 
 @pytest.mark.parametrize("name", parsing.RECIPES)
@@ -243,21 +285,38 @@ def test_the_papers_recipes_choose_the_checkpoint_by_f1(name):
     )
     arguments = training_arguments(recipe, "run", use_cpu=True)
     is_papers = name.startswith("paper")
-    assert (arguments.load_best_model_at_end, arguments.num_averaged_snapshots) == (is_papers, 0 if is_papers else 10)
+    assert (arguments.load_best_model_at_end, arguments.num_averaged_snapshots) == (
+        is_papers,
+        0 if is_papers else 10,
+    )
 
 
 def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
     parsing.Path("train.trees").write_text("".join(f"{written(tree)}\n" for tree in treebank[:60]))
     parsing.main(
-        ["prepare", "--train", "train.trees", "--dev", "train.trees", "--output-dir", "d", "--vocab-size", "310"]
+        [
+            "prepare",
+            "--train",
+            "train.trees",
+            "--dev",
+            "train.trees",
+            "--output-dir",
+            "d",
+            "--vocab-size",
+            "310",
+        ]
     )
-    recipe = parsing.dataclasses.replace(parsing.RECIPES["parsing-genia"], **TINY, eval_steps=2, save_steps=2)
+    recipe = parsing.dataclasses.replace(
+        parsing.RECIPES["parsing-genia"], **TINY, eval_steps=2, save_steps=2
+    )
     monkeypatch.setitem(parsing.RECIPES, "parsing-genia", recipe)
     parsing.main(["train", "--data", "d", "--output-dir", "run", "--max-steps", "2"])
     assert "F1 " in capsys.readouterr().out
     text = "a (cat) sees\n\nthe man of the tree .\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    parsing.main(["parse", "--model", "run", "--num-beams", "2", "--num-best", "2", "--length-penalty", "0"])
+    parsing.main(
+        ["parse", "--model", "run", "--num-beams", "2", "--num-best", "2", "--length-penalty", "0"]
+    )
     out, err = capsys.readouterr()
     words = [" ".join(word for _, word in leaves(tree)) for tree in trees_of(out)]
     assert words[0] == "a -LRB-cat-RRB- sees" and words[-1] == "the man of the tree ."
@@ -276,8 +335,14 @@ def test_parse_prefers_an_output_that_takes_no_repair(treebank, monkeypatch):
             yield [SimpleNamespace(text=text) for text in outputs[sentence][:num_best]]
 
     monkeypatch.setattr(parsing, "translate_n_best", translate_n_best)
-    tokenizer, sentences = VaswaniTransformerTokenizer.from_pretrained("data/tokenizer"), [["a", "cat"], ["cat"]]
-    for num_best, expected in ((1, "(TOP (NP (XX a) (XX cat)))"), (None, "(TOP (S (XX a) (XX cat)))")):
+    tokenizer, sentences = (
+        VaswaniTransformerTokenizer.from_pretrained("data/tokenizer"),
+        [["a", "cat"], ["cat"]],
+    )
+    for num_best, expected in (
+        (1, "(TOP (NP (XX a) (XX cat)))"),
+        (None, "(TOP (S (XX a) (XX cat)))"),
+    ):
         (first, is_whole), (second, is_second_whole) = parsing.parse(
             None, tokenizer, sentences, num_best=num_best, num_beams=3
         )

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Table 1 and section 4: orders of growth beside what naive layers multiply, wait for and connect."""
+"""Table 1 and section 4: orders of growth beside what naive layers multiply and connect."""
 
 import itertools
 import math
@@ -24,7 +24,10 @@ PRINTED = {
     "convolutional": ("O(k n d^2)", "O(1)", "O(log_k n)"),
     "self-attention, restricted": ("O(r n d)", "O(1)", "O(n/r)"),
 }
-SMALL = [Sizes(n=n, d=d, k=k, r=r) for n, d, k, r in itertools.product((5, 8, 13), (2, 3, 6), (2, 3), (3, 5))]
+SMALL = [
+    Sizes(n=n, d=d, k=k, r=r)
+    for n, d, k, r in itertools.product((5, 8, 13), (2, 3, 6), (2, 3), (3, 5))
+]
 
 
 @pytest.mark.parametrize("layer", TABLE_1, ids=lambda layer: layer.name)
@@ -63,7 +66,9 @@ def matrix(sizes):
 
 
 def attend(sizes, neighbours):
-    """Attention of each position over its neighbours' states: scores, then the sum of weighted states."""
+    """Attention of each position over its neighbours' states: scores, then the sum of weighted
+    states.
+    """
     multiplier, x = Multiplier(), states(sizes)
     for t in range(sizes.n):
         keys = [x[s] for s in neighbours(t)]
@@ -83,7 +88,9 @@ def recur(sizes):
 
 
 def convolve(sizes):
-    """Each position is the sum of k matrices times the k positions up to it, zeros before the first."""
+    """Each position is the sum of k matrices times the k positions up to it, zeros before the
+    first.
+    """
     multiplier = Multiplier()
     padded = [[0.0] * sizes.d] * (sizes.k - 1) + states(sizes)
     for t in range(sizes.n):
@@ -113,7 +120,11 @@ def nearest(sizes, t):
     ("order", "count", "factor"),
     [
         (SELF_ATTENTION.complexity, lambda sizes: attend(sizes, lambda t: range(sizes.n)), 2),
-        (RESTRICTED_SELF_ATTENTION.complexity, lambda sizes: attend(sizes, lambda t: nearest(sizes, t)), 2),
+        (
+            RESTRICTED_SELF_ATTENTION.complexity,
+            lambda sizes: attend(sizes, lambda t: nearest(sizes, t)),
+            2,
+        ),
         (RECURRENT.complexity, recur, 2),
         (CONVOLUTIONAL.complexity, convolve, 1),
         (SEPARABLE_COMPLEXITY, convolve_separably, 1),
@@ -149,7 +160,9 @@ def recurrent_graph(n, num_layers):
 def convolution_graph(n, num_layers, k, dilation):
     """A position reads k positions up to it, `dilation(layer)` apart."""
     return {
-        (layer + 1, t): [(layer, t - i * dilation(layer)) for i in range(k) if t - i * dilation(layer) >= 0]
+        (layer + 1, t): [
+            (layer, t - i * dilation(layer)) for i in range(k) if t - i * dilation(layer) >= 0
+        ]
         for layer in range(num_layers)
         for t in range(n)
     }
@@ -169,7 +182,9 @@ def steps_to_inputs(graph, output):
 
 
 def longest_path(n, make_graph, is_causal):
-    """Steps between the farthest positions, through as few layers as join all of them (or each to all before it)."""
+    """Steps between the farthest positions, through as few layers as join all of them (or each to
+    all before it).
+    """
     for num_layers in itertools.count(1):
         paths = [steps_to_inputs(make_graph(n, num_layers), (num_layers, t)) for t in range(n)]
         if all(len(path) == (t + 1 if is_causal else n) for t, path in enumerate(paths)):
@@ -202,18 +217,26 @@ def test_sequential_operations_are_the_longest_chain_of_a_layer(layer, graph, n)
 
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 def test_self_attention_joins_all_positions_in_one_step(n):
-    assert SELF_ATTENTION.maximum_path_length(Sizes(n=n)) == longest_path(n, attention_graph, is_causal=False) == 1
+    assert (
+        SELF_ATTENTION.maximum_path_length(Sizes(n=n))
+        == longest_path(n, attention_graph, is_causal=False)
+        == 1
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 12])
 def test_recurrent_path_is_as_long_as_the_sequence(n):
-    assert RECURRENT.maximum_path_length(Sizes(n=n)) == longest_path(n, recurrent_graph, is_causal=True)
+    assert RECURRENT.maximum_path_length(Sizes(n=n)) == longest_path(
+        n, recurrent_graph, is_causal=True
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3, 4])
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 10, 16, 17, 27, 28])
 def test_dilated_convolutions_join_all_positions_in_log_k_n_layers(n, k):
-    path = longest_path(n, lambda n, layers: convolution_graph(n, layers, k, lambda layer: k**layer), is_causal=True)
+    path = longest_path(
+        n, lambda n, layers: convolution_graph(n, layers, k, lambda layer: k**layer), is_causal=True
+    )
     assert CONVOLUTIONAL.maximum_path_length(Sizes(n=n, k=k)) == path
 
 
@@ -221,8 +244,12 @@ def test_dilated_convolutions_join_all_positions_in_log_k_n_layers(n, k):
 @pytest.mark.parametrize("k", [3, 4, 6])
 @pytest.mark.parametrize("n", [12, 24, 48])
 def test_contiguous_convolutions_take_of_the_order_of_n_over_k_layers(n, k):
-    """(n - 1) / (k - 1) of them, rounded up, since a layer's window overlaps with the next one's in one position."""
-    path = longest_path(n, lambda n, layers: convolution_graph(n, layers, k, lambda layer: 1), is_causal=True)
+    """(n - 1) / (k - 1) of them, rounded up, since a layer's window overlaps with the next one's in
+    one position.
+    """
+    path = longest_path(
+        n, lambda n, layers: convolution_graph(n, layers, k, lambda layer: 1), is_causal=True
+    )
     assert path == math.ceil((n - 1) / (k - 1))
     assert 1 <= path / CONTIGUOUS_PATH_LENGTH(Sizes(n=n, k=k)) <= 2
 
@@ -231,8 +258,10 @@ def test_contiguous_convolutions_take_of_the_order_of_n_over_k_layers(n, k):
 @pytest.mark.parametrize("r", [3, 5, 7])
 @pytest.mark.parametrize("n", [12, 24, 36])
 def test_restricted_self_attention_takes_of_the_order_of_n_over_r_layers(n, r):
-    """A neighbourhood of r around a position reaches (r - 1) / 2 to each side: about twice as many."""
-    path = longest_path(n, lambda n, layers: attention_graph(n, layers, reach=r // 2), is_causal=False)
+    """A neighbourhood of r around a position reaches (r - 1) / 2 to each side: about twice."""
+    path = longest_path(
+        n, lambda n, layers: attention_graph(n, layers, reach=r // 2), is_causal=False
+    )
     assert 1 <= path / RESTRICTED_SELF_ATTENTION.maximum_path_length(Sizes(n=n, r=r)) <= 3
 
 
@@ -282,7 +311,9 @@ def test_restricting_attention_saves_operations_until_it_sees_everything(r):
 
 
 def test_printed_rows_hold_formulas_and_numbers():
-    rows = [line.split("  ") for line in format_table_1(Sizes(n=10, d=4, k=2, r=5)).splitlines()[1:5]]
+    rows = [
+        line.split("  ") for line in format_table_1(Sizes(n=10, d=4, k=2, r=5)).splitlines()[1:5]
+    ]
     cells = [tuple(cell.strip() for cell in row if cell.strip()) for row in rows]
     assert cells == [
         ("self-attention", "O(n^2 d)", "400", "O(1)", "1", "O(1)", "1"),

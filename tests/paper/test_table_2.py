@@ -15,7 +15,9 @@ def test_printed_flops_are_training_time_by_eight_devices_by_their_rate(preset):
     training, hours = TRAININGS[preset], {"base": 12, "big": 84}[preset]
     flops = paper_flops(hours * 3600 * 8, 9.5e12)
     assert training.cost.flops_paper == flops
-    assert f"{flops:.1e}" == f"{training.flops:.1e}" == {"base": "3.3e+18", "big": "2.3e+19"}[preset]
+    assert (
+        f"{flops:.1e}" == f"{training.flops:.1e}" == {"base": "3.3e+18", "big": "2.3e+19"}[preset]
+    )
 
 
 @pytest.mark.parametrize("preset", TRAININGS)
@@ -29,10 +31,15 @@ def test_paper_training_is_that_of_the_recipe(preset):
 
 @pytest.mark.parametrize(("preset", "share"), [("base", 0.288), ("big", 0.419)])
 def test_papers_devices_were_used_to_a_third(preset, share):
-    """Counted by hand: base has 18.9M and 25.2M in its layers and 18.9M in its output, big four times the layers."""
+    """Counted by hand: base has 18.9M and 25.2M in its layers and 18.9M in its output, big four
+    times the layers.
+    """
     d, f, layers = {"base": (512, 2048, 6), "big": (1024, 4096, 6)}[preset]
     attention, feed_forward = 4 * d * d, 2 * d * f + f + d
-    encoder, decoder = layers * (attention + feed_forward + 4 * d), layers * (2 * attention + feed_forward + 6 * d)
+    encoder, decoder = (
+        layers * (attention + feed_forward + 4 * d),
+        layers * (2 * attention + feed_forward + 6 * d),
+    )
     steps = TRAININGS[preset].max_steps
     counted = 6 * 25_000 * steps * (encoder + decoder + 37_000 * d)
     assert TRAININGS[preset].cost.flops_counted == counted
@@ -42,7 +49,9 @@ def test_papers_devices_were_used_to_a_third(preset, share):
 @pytest.mark.parametrize("preset", TRAININGS)
 def test_time_of_a_step_and_of_the_whole_training_agree_to_a_tenth(preset):
     training = TRAININGS[preset]
-    assert training.max_steps * training.seconds_per_step == pytest.approx(training.seconds, rel=0.1)
+    assert training.max_steps * training.seconds_per_step == pytest.approx(
+        training.seconds, rel=0.1
+    )
 
 
 def test_recipe_at_the_papers_speed_costs_what_the_paper_says():

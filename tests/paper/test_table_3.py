@@ -9,7 +9,11 @@ from tables import common_vocabulary, format_table_3, implied_vocabulary, table_
 from vaswani_transformer import VaswaniTransformerConfig
 
 ROWS = {row.name: row for row in table_3()}
-PRINTED = {name: row.variation.num_millions for name, row in ROWS.items() if row.variation.num_millions is not None}
+PRINTED = {
+    name: row.variation.num_millions
+    for name, row in ROWS.items()
+    if row.variation.num_millions is not None
+}
 
 
 def counted_by_hand(config):
@@ -21,7 +25,9 @@ def counted_by_hand(config):
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
     embedding = config.vocab_size * d
-    positions = 2 * config.max_position_embeddings * d if config.position_encoding == "learned" else 0
+    positions = (
+        2 * config.max_position_embeddings * d if config.position_encoding == "learned" else 0
+    )
     layers = config.num_encoder_layers * encoder_layer + config.num_decoder_layers * decoder_layer
     return embedding + positions + layers
 
@@ -44,7 +50,9 @@ def test_implied_vocabulary_is_the_widest_that_rounds_to_the_printed_size(name):
     row = ROWS[name]
     others = row.num_parameters - 37_000 * row.config.d_model
     low, high = implied_vocabulary(row)[0], implied_vocabulary(row)[-1]
-    rounded = [round((others + size * row.config.d_model) / 1e6) for size in (low - 1, low, high, high + 1)]
+    rounded = [
+        round((others + size * row.config.d_model) / 1e6) for size in (low - 1, low, high, high + 1)
+    ]
     assert rounded == [PRINTED[name] - 1, PRINTED[name], PRINTED[name], PRINTED[name] + 1]
 
 
@@ -57,19 +65,24 @@ def test_one_vocabulary_gives_all_printed_sizes_but_that_of_big():
         size
         for size in range(30_000, 50_000)
         if all(
-            round((ROWS[name].num_parameters + (size - 37_000) * ROWS[name].config.d_model) / 1e6) == PRINTED[name]
+            round((ROWS[name].num_parameters + (size - 37_000) * ROWS[name].config.d_model) / 1e6)
+            == PRINTED[name]
             for name in PRINTED
             if name != "big"
         )
     ]
-    assert common_vocabulary([row for row in ROWS.values() if row.name != "big"]) == range(fits[0], fits[-1] + 1)
+    assert common_vocabulary([row for row in ROWS.values() if row.name != "big"]) == range(
+        fits[0], fits[-1] + 1
+    )
 
 
 def test_attention_biases_weigh_what_the_explanation_says():
     with_biases = VaswaniTransformerConfig.from_preset("base", attention_bias=True)
     attentions = with_biases.num_encoder_layers + 2 * with_biases.num_decoder_layers
     assert attentions * 4 * with_biases.d_model == 36_864
-    assert "36,864 in base, as much as 72 entries" in format_table_3(list(ROWS.values())).replace("\n", " ")
+    assert "36,864 in base, as much as 72 entries" in format_table_3(list(ROWS.values())).replace(
+        "\n", " "
+    )
 
 
 # ---- values ----
@@ -91,10 +104,15 @@ def test_formatted_table_prints_each_row_once():
 
 
 def test_formatted_row_holds_both_sizes_their_difference_and_the_vocabulary():
-    line = next(line for line in format_table_3(list(ROWS.values())).splitlines() if line.startswith("C1"))
+    line = next(
+        line for line in format_table_3(list(ROWS.values())).splitlines() if line.startswith("C1")
+    )
     low, high = implied_vocabulary(ROWS["C1"])[0], implied_vocabulary(ROWS["C1"])[-1]
     share = 100 * (33_644_544 - 36_000_000) / 36_000_000
-    assert line.split()[9:] == f"100K 6.11 23.7 36M 33,644,544 {share:.1f} % {low:,} to {high:,}".split()
+    assert (
+        line.split()[9:]
+        == f"100K 6.11 23.7 36M 33,644,544 {share:.1f} % {low:,} to {high:,}".split()
+    )
 
 
 def test_table_follows_the_vocabulary():

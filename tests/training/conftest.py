@@ -23,7 +23,9 @@ def dataset(tokenizer, pairs):
 
 @pytest.fixture(scope="session")
 def untranslated(tokenizer, pairs):
-    """Pairs whose references have another word for dog, and the BLEU of leaving every source as it is."""
+    """Pairs whose references have another word for dog, and the BLEU of leaving every source as it
+    is.
+    """
     sources = [source for source, _ in pairs]
     references = [source.replace("dog", "Hund") for source in sources]
     bleu = sacrebleu.corpus_bleu(sources, [references]).score

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The real command `train` as a process that something happens to, and what a run leaves at its end."""
+"""The real command `train` as a process that something happens to, and what a run leaves at its
+end.
+"""
 
 import json
 import os
@@ -22,7 +24,12 @@ COMMAND = [sys.executable, "-m", "vaswani_transformer.cli"]
 UPDATES = 60
 SENTENCES = {
     "en": ["A dog runs in the park.", "Two women read a book.", "A dog reads.", "Two dogs run."],
-    "de": ["Ein Hund rennt im Park.", "Zwei Frauen lesen ein Buch.", "Ein Hund liest.", "Zwei Hunde rennen."],
+    "de": [
+        "Ein Hund rennt im Park.",
+        "Zwei Frauen lesen ein Buch.",
+        "Ein Hund liest.",
+        "Zwei Hunde rennen.",
+    ],
 }
 # 10 updates an epoch; the weights are 100 KB
 RUN = {
@@ -39,19 +46,31 @@ RUN = {
     "logging_steps": "4",
     "eval_steps": "20",
 }
-_OF_THE_LEG = ("train_code", "runtime", "per_second", "device_seconds", "flops_paper", "flops_utilization")
+_OF_THE_LEG = (
+    "train_code",
+    "runtime",
+    "per_second",
+    "device_seconds",
+    "flops_paper",
+    "flops_utilization",
+)
 
 
 def write_corpus(folder, num_copies=60):
     """Writes train.en, train.de, valid.en and valid.de into a folder."""
     for name, count in (("train", num_copies), ("valid", 2)):
         for language, sentences in SENTENCES.items():
-            (folder / f"{name}.{language}").write_text("\n".join(sentences * count) + "\n", encoding="utf-8")
+            (folder / f"{name}.{language}").write_text(
+                "\n".join(sentences * count) + "\n", encoding="utf-8"
+            )
 
 
 def train_command(output_dir="run", *flags, **changes):
     """The command that schedulers repeat until it is done."""
-    return [*COMMAND, *train_arguments("--resume", *flags, output_dir=str(output_dir), **{**RUN, **changes})]
+    return [
+        *COMMAND,
+        *train_arguments("--resume", *flags, output_dir=str(output_dir), **{**RUN, **changes}),
+    ]
 
 
 def start(command, folder, **changes):
@@ -78,7 +97,9 @@ def start(command, folder, **changes):
 
 
 def finish(process, folder, timeout=300):
-    """Exit status and errors of a process that ends by itself, else it is killed and the test fails."""
+    """Exit status and errors of a process that ends by itself, else it is killed and the test
+    fails.
+    """
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:
@@ -135,20 +156,44 @@ def left_by_script(folder):
 
 def outcome(output_dir):
     """What a finished run leaves, and what must be equal however often it was stopped."""
-    names = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "recipe.json")
+    names = (
+        "model.safetensors",
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "recipe.json",
+    )
     last = output_dir / f"checkpoint-{UPDATES}"
-    files = [output_dir / name for name in names] + [last / "model.safetensors", last / "optimizer.pt"]
-    files += sorted(output_dir.glob("snapshots/*.safetensors"))[-int(RUN["num_averaged_snapshots"]) :]
+    files = [output_dir / name for name in names] + [
+        last / "model.safetensors",
+        last / "optimizer.pt",
+    ]
+    files += sorted(output_dir.glob("snapshots/*.safetensors"))[
+        -int(RUN["num_averaged_snapshots"]) :
+    ]
     left = {path.relative_to(output_dir).as_posix(): path.read_bytes() for path in files}
-    has_card = "written by `vaswani-transformer train`" in (output_dir / "README.md").read_text(encoding="utf-8")
-    return {**left, "log": log_of(output_dir), "results": read_results(output_dir), "has a card": has_card}
+    has_card = "written by `vaswani-transformer train`" in (output_dir / "README.md").read_text(
+        encoding="utf-8"
+    )
+    return {
+        **left,
+        "log": log_of(output_dir),
+        "results": read_results(output_dir),
+        "has a card": has_card,
+    }
 
 
 def check_same_end(output_dir, expected):
     """Fails with the names of what differs from an undisturbed run's end."""
     found = outcome(output_dir)
-    differing = [name for name in expected.keys() | found.keys() if found.get(name) != expected.get(name)]
-    texts = {name: (expected.get(name), found.get(name)) for name in differing if name in ("log", "results")}
+    differing = [
+        name for name in expected.keys() | found.keys() if found.get(name) != expected.get(name)
+    ]
+    texts = {
+        name: (expected.get(name), found.get(name))
+        for name in differing
+        if name in ("log", "results")
+    }
     assert not differing, f"{sorted(differing)} differ: {texts}"
     assert not list(output_dir.rglob("*.part")) and not (output_dir / "_unfinished").exists()
 

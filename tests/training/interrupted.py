@@ -39,9 +39,16 @@ def main(output_dir, options):
         kill_inside(inside)
     tokenizer = make_tokenizer()
     dataset = tokenize(tokenizer, make_pairs(60))
-    fixed = {"dropout": 0.1, "logging_steps": 4, "predict_with_generate": False, "save_total_limit": 1}
+    fixed = {
+        "dropout": 0.1,
+        "logging_steps": 4,
+        "predict_with_generate": False,
+        "save_total_limit": 1,
+    }
     fixed |= {"eval_strategy": "steps", "eval_steps": 6, "save_strategy": "steps", "save_steps": 3}
-    trainer = build_trainer(tokenizer, dataset, output_dir, eval_dataset=dataset.select(range(6)), **fixed, **options)
+    trainer = build_trainer(
+        tokenizer, dataset, output_dir, eval_dataset=dataset.select(range(6)), **fixed, **options
+    )
     trainer.train(resume_from_checkpoint=bool(list_checkpoints(output_dir)))
     if trainer.is_world_process_zero():
         trainer.state.save_to_json(str(Path(output_dir) / "trainer_state.json"))

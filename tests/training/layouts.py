@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with plain gradient descent on one layout and leaves gradients, weights, logs and counts of pairs.
+"""Trains with plain gradient descent on one layout and leaves gradients, weights, logs and counts
+of pairs.
 
 Started by test_layouts.py, under torchrun for several processes.
 """
@@ -69,7 +70,10 @@ def main(output_dir, dtype, accumulation_steps):
     torch.save(seen, output_dir / f"seen_{rank}.pt")
     if rank == 0:
         names = ("loss", "nll", "train_loss")
-        logs = [{name: line[name] for name in names if name in line} for line in trainer.state.log_history]
+        logs = [
+            {name: line[name] for name in names if name in line}
+            for line in trainer.state.log_history
+        ]
         results = {
             "gradients": recorder.gradients,
             "before": before,

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model on sentences of random lengths and prints the resident memory, in MiB, over the updates."""
+"""Trains a small model on sentences of random lengths and prints the resident memory, in MiB, over
+the updates.
+"""
 
 import random
 import resource
@@ -19,7 +21,9 @@ class Watch(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         if state.global_step % 10 == 0:
             pages = int(Path("/proc/self/statm").read_text().split()[1])
-            print(f"resident {state.global_step} {pages * resource.getpagesize() / 2**20}", flush=True)
+            print(
+                f"resident {state.global_step} {pages * resource.getpagesize() / 2**20}", flush=True
+            )
 
 
 def sentences(num_pairs, vocab_size):
@@ -28,7 +32,9 @@ def sentences(num_pairs, vocab_size):
     columns = {}
     for name in ("input_ids", "labels"):
         lengths = [generator.randint(2, 59) for _ in range(num_pairs)]
-        columns[name] = [[generator.randrange(3, vocab_size) for _ in range(length)] + [2] for length in lengths]
+        columns[name] = [
+            [generator.randrange(3, vocab_size) for _ in range(length)] + [2] for length in lengths
+        ]
     return datasets.Dataset.from_dict(columns)
 
 
@@ -38,7 +44,9 @@ if __name__ == "__main__":
         tokenizer,
         sentences(4000, len(tokenizer)),
         sys.argv[1],
-        wrap=lambda _: make_model(vocab_size=len(tokenizer), d_model=64, d_ff=256, num_decoder_layers=6, dropout=0.1),
+        wrap=lambda _: make_model(
+            vocab_size=len(tokenizer), d_model=64, d_ff=256, num_decoder_layers=6, dropout=0.1
+        ),
         max_steps=int(sys.argv[2]),
         warmup_steps=100,
         max_source_tokens_per_batch=500,

@@ -17,7 +17,9 @@ _SHARDS = {"de-en": 3, "fr-en": 4}  # files of the training split
 def _words(rng):
     """Words of the source with their translations: the same syllables from behind."""
     words = [rng.choices(_SYLLABLES, k=rng.randint(1, 4)) for _ in range(3000)]
-    return ["".join(word) for word in words], ["".join(reversed(word)).capitalize() for word in words]
+    return ["".join(word) for word in words], [
+        "".join(reversed(word)).capitalize() for word in words
+    ]
 
 
 def _pairs(config, split, num_pairs):
@@ -28,7 +30,10 @@ def _pairs(config, split, num_pairs):
     lengths = np.clip(np.rint(10 * np.exp(numbers.normal(0, 0.5, num_pairs))), 1, 60).astype(int)
     words = np.exp(numbers.uniform(0, np.log(len(source_words)), lengths.sum())).astype(int)
     rows = [row.tolist() for row in np.split(words, np.cumsum(lengths)[:-1])]
-    sides = [[" ".join(side[word] for word in row) + "." for row in rows] for side in (source_words, target_words)]
+    sides = [
+        [" ".join(side[word] for word in row) + "." for row in rows]
+        for side in (source_words, target_words)
+    ]
     pairs = list(zip(*sides, strict=True))
     if split == "train":
         pairs[:EMPTY] = [("", "Leer.")] * EMPTY
@@ -44,8 +49,14 @@ def write_small_wmt14(folder):
         card += [f"- config_name: {config}", "  data_files:"]
         (folder / config).mkdir(parents=True)
         other = config.removesuffix("-en")
-        features = datasets.Features({"translation": datasets.Translation(languages=config.split("-"))})
-        for split, size in (("train", NUM_PAIRS[config]), ("validation", NUM_VALIDATION), ("test", NUM_TEST)):
+        features = datasets.Features(
+            {"translation": datasets.Translation(languages=config.split("-"))}
+        )
+        for split, size in (
+            ("train", NUM_PAIRS[config]),
+            ("validation", NUM_VALIDATION),
+            ("test", NUM_TEST),
+        ):
             rows = [{other: target, "en": source} for source, target in _pairs(config, split, size)]
             whole = datasets.Dataset.from_dict({"translation": rows}, features=features)
             num_files = _SHARDS[config] if split == "train" else 1

@@ -23,7 +23,9 @@ from vaswani_transformer.training.averaging import (
 
 
 def write_snapshots(folder, models, *, num_kept=10):
-    """Lets the callback write one snapshot per model, 5 updates apart, as it is called after every update."""
+    """Lets the callback write one snapshot per model, 5 updates apart, as it is called after every
+    update.
+    """
     callback = SnapshotCallback(5, num_kept)
     args = types.SimpleNamespace(output_dir=str(folder))
     for step in range(1, 5 * len(models) + 1):
@@ -63,10 +65,16 @@ def test_average_equals_the_mean_computed_by_numpy(folders):
 
 
 def test_average_of_bfloat16_is_rounded_once(tmp_path):
-    values, paths = [1.0, 1.0078125, 1.0078125], [tmp_path / f"{index}.safetensors" for index in range(3)]
+    values, paths = (
+        [1.0, 1.0078125, 1.0078125],
+        [tmp_path / f"{index}.safetensors" for index in range(3)],
+    )
     for value, path in zip(values, paths, strict=True):
         save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, path)
-    assert average_snapshots(paths)["w"].item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
+    assert (
+        average_snapshots(paths)["w"].item()
+        == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,14 +101,18 @@ def test_average_refuses_pickled_weights_by_name(tmp_path):
 
 def test_average_refuses_a_truncated_file_by_name(folders):
     os.truncate(folders[1] / "model.safetensors", 50)
-    with pytest.raises(ValueError, match=r"9500/model.safetensors` must be a whole safetensors file"):
+    with pytest.raises(
+        ValueError, match=r"9500/model.safetensors` must be a whole safetensors file"
+    ):
         average_snapshots(folders)
 
 
 def test_average_copies_nothing_that_a_link_leads_to(tmp_path, folders):
     (tmp_path / "secret").write_text("{}")
     (folders[2] / "recipe.json").symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match="must hold its files itself, got a link from .*recipe.json"):
+    with pytest.raises(
+        ValueError, match="must hold its files itself, got a link from .*recipe.json"
+    ):
         average_checkpoints(folders, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
@@ -168,6 +180,8 @@ def test_averaging_takes_the_memory_of_at_most_two_models(tmp_path):
         save_file(tensors, tmp_path / "snapshots" / f"step-{step:08d}.safetensors")
     command = [sys.executable, "-c", MEASURE, str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    peak = int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    peak = int(
+        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    )
     assert peak < 2 * list_snapshots(tmp_path)[0].stat().st_size
     assert load_file(tmp_path / "model.safetensors")["shared"].unique().tolist() == [2.0]

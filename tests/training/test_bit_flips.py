@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a run that a disk or a copy has changed: passed over for older ones, or named, never used silently."""
+"""Files of a run that a disk or a copy has changed: passed over for older ones, or named, never
+used silently.
+"""
 
 import random
 import shutil
@@ -19,9 +21,21 @@ BITS_A_FILE = 12
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
-    limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "num_averaged_snapshots": 2}
-    steps = {"max_steps": 9, "warmup_steps": 4, "snapshot_steps": 3, "save_steps": 3, "save_total_limit": 2}
-    return tiny_recipe(tmp_path_factory.mktemp("text"), {"train": make_pairs(60)}, **limits, **steps)
+    limits = {
+        "max_source_tokens_per_batch": 120,
+        "max_target_tokens_per_batch": 120,
+        "num_averaged_snapshots": 2,
+    }
+    steps = {
+        "max_steps": 9,
+        "warmup_steps": 4,
+        "snapshot_steps": 3,
+        "save_steps": 3,
+        "save_total_limit": 2,
+    }
+    return tiny_recipe(
+        tmp_path_factory.mktemp("text"), {"train": make_pairs(60)}, **limits, **steps
+    )
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +96,8 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
     kept = shutil.copytree(newest, folder / "kept")
     for file in files_of(newest):
         damage(file)
-        # without its manifest a checkpoint is one of the library's trainer, whose files are as they should be here
+        # without its manifest a checkpoint is one of the library's trainer, whose files are as they
+        # should be here
         is_whole = file.name == "manifest.json" and damage is delete
         assert find_checkpoint(folder) == (newest if is_whole else older), file
         shutil.rmtree(newest)
@@ -94,7 +109,9 @@ def test_last_checkpoint_that_lacked_only_its_place_gets_it(folder, finished, re
     (folder / "_unfinished").mkdir()
     (folder / "checkpoint-9").rename(folder / "_unfinished" / "checkpoint-9")
     train(recipe, folder, resume=True, use_cpu=True)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in finished.iterdir())
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        path.name for path in finished.iterdir()
+    )
 
 
 def test_end_that_is_killed_while_the_model_is_written_leaves_the_old_one_and_is_made_again(
@@ -128,7 +145,9 @@ def test_flipped_bits_of_a_recipe_are_refused_or_change_nothing(folder, recipe):
         except ValueError as error:
             refusals.append(str(error))
         flip(folder / RECIPE_FILE, bit)
-    assert all(RECIPE_FILE in each or "must be the one of the run to resume" in each for each in refusals)
+    assert all(
+        RECIPE_FILE in each or "must be the one of the run to resume" in each for each in refusals
+    )
     assert len(refusals) > len(bits) / 2
 
 
@@ -144,5 +163,7 @@ def test_log_and_results_that_are_lost_are_made_again(folder, finished, recipe, 
 
 def test_damaged_results_are_named(folder, recipe):
     cut(folder / "train_results.json")
-    with pytest.raises(ValueError, match=r"train_results\.json` must be a JSON file, got a broken one"):
+    with pytest.raises(
+        ValueError, match=r"train_results\.json` must be a JSON file, got a broken one"
+    ):
         train(recipe, folder, resume=True, use_cpu=True)

@@ -9,7 +9,9 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from vaswani_transformer.training.callbacks import LogLines
 
 
-def test_the_log_is_a_line_a_minute_and_one_for_each_validation(trained, dataset, capsys, monkeypatch):
+def test_the_log_is_a_line_a_minute_and_one_for_each_validation(
+    trained, dataset, capsys, monkeypatch
+):
     now = iter(range(0, 10**6, 25))  # seconds, at each look at the clock
     monkeypatch.setattr("time.perf_counter", lambda: float(next(now)))
     monkeypatch.setattr("vaswani_transformer.training.callbacks._SECONDS_BETWEEN_LINES", 200)
@@ -17,7 +19,10 @@ def test_the_log_is_a_line_a_minute_and_one_for_each_validation(trained, dataset
     trainer = trained(max_steps=6, logging_steps=1, generation_num_beams=1, **options)
     output, error = capsys.readouterr()
     assert output == ""
-    steps = [int(step) for step in re.findall(r"^update (\d) of 6  perplexity", error, flags=re.MULTILINE)]
+    steps = [
+        int(step)
+        for step in re.findall(r"^update (\d) of 6  perplexity", error, flags=re.MULTILINE)
+    ]
     assert steps[0] == 1 and steps[-1] == 6 and len(steps) < 6
     history = [entry for entry in trainer.state.log_history if "eval_sacrebleu" in entry]
     validations = re.findall(r"^validation after (\d) updates: (.*)$", error, flags=re.MULTILINE)
@@ -25,8 +30,15 @@ def test_the_log_is_a_line_a_minute_and_one_for_each_validation(trained, dataset
     for (step, line), entry in zip(validations, history, strict=True):
         shown = dict(part.split(" ") for part in line.split("  "))
         assert int(step) == entry["step"]
-        assert list(shown)[:2] == ["sacrebleu", "chrf"] and "perplexity" in shown and "nll" not in shown
-        assert all(float(value) == pytest.approx(entry[f"eval_{name}"], rel=1e-3) for name, value in shown.items())
+        assert (
+            list(shown)[:2] == ["sacrebleu", "chrf"]
+            and "perplexity" in shown
+            and "nll" not in shown
+        )
+        assert all(
+            float(value) == pytest.approx(entry[f"eval_{name}"], rel=1e-3)
+            for name, value in shown.items()
+        )
     assert error.count("nll is the mean negative log-likelihood") == 1
 
 
@@ -34,15 +46,27 @@ def test_a_terminal_has_one_line_that_is_rewritten(trained, capsys, monkeypatch)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     trained(max_steps=3, logging_steps=1)
     lines = capsys.readouterr().err.split("\r")[1:]
-    assert [line.split("  ")[0] for line in lines] == ["update 1 of 3", "update 2 of 3", "update 3 of 3"]
+    assert [line.split("  ")[0] for line in lines] == [
+        "update 1 of 3",
+        "update 2 of 3",
+        "update 3 of 3",
+    ]
     assert [line.endswith("\n") for line in lines] == [False, False, True]
     assert "tokens per second" in lines[0] and "0:00:00 left" in lines[2]
 
 
-def test_validations_show_two_sentences_with_their_translations(trained, dataset, tokenizer, caplog):
+def test_validations_show_two_sentences_with_their_translations(
+    trained, dataset, tokenizer, caplog
+):
     rows = dataset.select(range(4))
     with caplog.at_level(logging.INFO, logger="vaswani_transformer"):
-        trainer = trained(max_steps=3, generation_num_beams=1, eval_dataset=rows, eval_strategy="steps", eval_steps=3)
+        trainer = trained(
+            max_steps=3,
+            generation_num_beams=1,
+            eval_dataset=rows,
+            eval_strategy="steps",
+            eval_steps=3,
+        )
     shown = [record.getMessage() for record in caplog.records if "  -> " in record.getMessage()]
     predictions = trainer.predict(rows).predictions
     predictions[predictions == -100] = tokenizer.pad_token_id
@@ -59,7 +83,9 @@ def test_bars_and_reports_of_the_user_are_kept(make_trainer):
     def kinds(**options):
         return [type(each) for each in make_trainer(**options).callback_handler.callbacks]
 
-    assert ProgressCallback in kinds(disable_tqdm=False) and LogLines not in kinds(disable_tqdm=False)
+    assert ProgressCallback in kinds(disable_tqdm=False) and LogLines not in kinds(
+        disable_tqdm=False
+    )
     assert Mine in kinds(extra={"callbacks": [Mine()]})
 
 

@@ -95,7 +95,11 @@ def rows(text):
 def test_front_matter_is_what_the_hub_reads(folder):
     written(folder)
     data = ModelCard.load(folder / "README.md").data
-    assert (data.language, data.library_name, data.pipeline_tag) == (["en", "de"], "transformers", "translation")
+    assert (data.language, data.library_name, data.pipeline_tag) == (
+        ["en", "de"],
+        "transformers",
+        "translation",
+    )
     assert (data.tags[0], data.eval_results) == ("vaswani_transformer", None)
 
 
@@ -126,7 +130,12 @@ def test_card_licenses_and_attributes_the_builtin_corpus_where_it_was_used(folde
     assert ("attribution of the data" in found) == used
     if used:
         (text,) = found["attribution of the data"]
-        for needed in ("tatoeba.org", "www.manythings.org/anki", "licenses/by/2.0/fr/", "licenses/by/2.0/)"):
+        for needed in (
+            "tatoeba.org",
+            "www.manythings.org/anki",
+            "licenses/by/2.0/fr/",
+            "licenses/by/2.0/)",
+        ):
             assert needed in text
 
 
@@ -134,7 +143,10 @@ def test_card_licenses_and_attributes_the_builtin_corpus_where_it_was_used(folde
     ("results", "weights"),
     [
         ({"num_averaged_snapshots": 0}, "those of the last update"),
-        ({"best_checkpoint": "/runs/a/checkpoint-50"}, "those of the best checkpoint, `checkpoint-50`"),
+        (
+            {"best_checkpoint": "/runs/a/checkpoint-50"},
+            "those of the best checkpoint, `checkpoint-50`",
+        ),
     ],
 )
 def test_card_tells_which_weights_these_are(folder, results, weights):
@@ -143,17 +155,30 @@ def test_card_tells_which_weights_these_are(folder, results, weights):
 
 @pytest.mark.parametrize(
     ("averaged", "best", "note"),
-    [(4, None, ", before averaging"), (0, "run/checkpoint-50", ", not the best checkpoint's"), (0, None, "")],
+    [
+        (4, None, ", before averaging"),
+        (0, "run/checkpoint-50", ", not the best checkpoint's"),
+        (0, None, ""),
+    ],
 )
 def test_card_tells_whose_the_last_validations_figures_are(folder, averaged, best, note):
     figures = {"last_eval_perplexity": 12.3456, "last_eval_nll": 2.5133, "last_eval_runtime": 3.0}
     text = written(folder, num_averaged_snapshots=averaged, best_checkpoint=best, **figures)
-    assert rows(text)["last validation"] == [f"perplexity 12.346, nll 2.513; of the weights at that update{note}"]
+    assert rows(text)["last validation"] == [
+        f"perplexity 12.346, nll 2.513; of the weights at that update{note}"
+    ]
 
 
 def test_card_tells_the_averages_own_validation(folder):
-    text = written(folder, num_averaged_snapshots=4, average_eval_perplexity=12.3456, average_eval_sacrebleu=30.0)
-    assert rows(text)["validation of the average"] == ["perplexity 12.346, sacrebleu 30.000 (greedy)"]
+    text = written(
+        folder,
+        num_averaged_snapshots=4,
+        average_eval_perplexity=12.3456,
+        average_eval_sacrebleu=30.0,
+    )
+    assert rows(text)["validation of the average"] == [
+        "perplexity 12.346, sacrebleu 30.000 (greedy)"
+    ]
 
 
 def limits(text):
@@ -167,7 +192,9 @@ def test_card_tells_its_limits_from_the_data_of_the_training(folder):
 
 
 def test_card_tells_no_longest_sentence_where_there_was_no_limit(folder):
-    assert "tokens" not in limits(written(folder, get_recipe("quickstart", max_tokens_per_sentence=None)))
+    assert "tokens" not in limits(
+        written(folder, get_recipe("quickstart", max_tokens_per_sentence=None))
+    )
 
 
 def test_card_tells_the_cost_beside_the_papers(folder):
@@ -182,7 +209,9 @@ def test_card_tells_the_cost_beside_the_papers(folder):
 
 def test_card_without_counts_has_no_cost(folder):
     finish(folder)
-    uncounted = {name: value for name, value in RESULTS.items() if not name.startswith("train_flops")}
+    uncounted = {
+        name: value for name, value in RESULTS.items() if not name.startswith("train_flops")
+    }
     (folder / "train_results.json").write_text(json.dumps(uncounted), encoding="utf-8")
     assert "Table 2" not in str(make_card(folder))
 
@@ -203,10 +232,14 @@ def test_both_ways_of_use_on_the_card_translate_alike(folder, tiny_tokenizer, mo
 @pytest.mark.parametrize(("given", "shown"), [((), "main"), (("me/model", "v1"), "v1")])
 def test_use_on_the_card_pins_the_code_and_needs_no_older_library(folder, given, shown):
     finish(folder)
-    remote, installed = re.findall(r"```python\n(.*?)```", str(make_card(folder, *given)), flags=re.DOTALL)
+    remote, installed = re.findall(
+        r"```python\n(.*?)```", str(make_card(folder, *given)), flags=re.DOTALL
+    )
     assert f'    revision="{shown}",  # ' in remote and "trust_remote_code=True" in remote
     assert remote.startswith("# You need not downgrade transformers")
-    assert installed.startswith("import vaswani_transformer") and "trust_remote_code" not in installed
+    assert (
+        installed.startswith("import vaswani_transformer") and "trust_remote_code" not in installed
+    )
 
 
 def test_card_names_the_versions_that_trained_and_the_paper(folder):
@@ -248,7 +281,11 @@ def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder
     assert [result.metric_type for result in found] == METRICS
     for result in found:
         metric = result.metric_type
-        assert (result.task_type, result.dataset_type, result.dataset_split) == ("translation", "builtin", "test")
+        assert (result.task_type, result.dataset_type, result.dataset_split) == (
+            "translation",
+            "builtin",
+            "test",
+        )
         assert result.metric_value == TEST_RESULTS[f"test_{metric}"]
         assert result.metric_args == {
             "signature": TEST_RESULTS[f"test_{metric}_signature"],
@@ -259,10 +296,14 @@ def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder
         }
 
 
-def test_card_has_only_the_metrics_that_were_measured_and_a_dash_for_one_of_an_older_version(folder):
+def test_card_has_only_the_metrics_that_were_measured_and_a_dash_for_one_of_an_older_version(
+    folder,
+):
     finish(folder)
     evaluate(folder)
-    absent = [name for name in TEST_RESULTS if name.startswith(("test_paper_bleu", "test_tokenized_bleu"))]
+    absent = [
+        name for name in TEST_RESULTS if name.startswith(("test_paper_bleu", "test_tokenized_bleu"))
+    ]
     tested = json.loads((folder / "test_results.json").read_text(encoding="utf-8"))
     for name in absent:
         del tested[name]
@@ -283,8 +324,12 @@ def test_results_of_two_test_sets_are_told_apart(folder):
     news = files("/data/news/test.en", "/data/news/test.de")
     evaluate(folder, "test_results_news.json", corpus=news, test_sacrebleu=7.25)
     text = str(make_card(folder))
-    found = [result for result in ModelCard(text).data.eval_results if result.metric_type == "sacrebleu"]
-    assert [(result.dataset_name, result.dataset_split, result.metric_value) for result in found] == [
+    found = [
+        result for result in ModelCard(text).data.eval_results if result.metric_type == "sacrebleu"
+    ]
+    assert [
+        (result.dataset_name, result.dataset_split, result.metric_value) for result in found
+    ] == [
         ("builtin, split 2016", "2016", TEST_RESULTS["test_sacrebleu"]),
         ("test.en, test.de", None, 7.25),
     ]
@@ -296,7 +341,9 @@ def test_results_of_two_test_sets_are_told_apart(folder):
 def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder):
     finish(folder, Recipe(dataset="wmt/wmt14", dataset_config="de-en"))
     for config in ("de-en", "fr-en"):
-        evaluate(folder, corpus={"dataset": "wmt/wmt14", "dataset_config": config, "split": "validation"})
+        evaluate(
+            folder, corpus={"dataset": "wmt/wmt14", "dataset_config": config, "split": "validation"}
+        )
         (result, *_) = make_card(folder).data.eval_results
         found = (result.dataset_type, result.dataset_config, result.dataset_split)
         assert found == ("wmt/wmt14", config, "validation")
@@ -335,7 +382,11 @@ def test_given_name_of_a_test_set_is_the_one_that_shows(folder):
             "1 beam, length penalty length^1.0, at most 50 tokens over the source",
         ),
         (
-            {"test_max_new_tokens_over_source": None, "test_max_new_tokens": 200, "test_length_penalty_offset": None},
+            {
+                "test_max_new_tokens_over_source": None,
+                "test_max_new_tokens": 200,
+                "test_length_penalty_offset": None,
+            },
             "4 beams, length penalty length^0.6, at most 200 tokens",
         ),
     ],
@@ -352,7 +403,9 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
 def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):
     text = written(folder)
     path = folder / "README.md"
-    path.write_text(text.replace("pipeline_tag: translation", "pipeline_tag: translation\nlicense: [mit"))
+    path.write_text(
+        text.replace("pipeline_tag: translation", "pipeline_tag: translation\nlicense: [mit")
+    )
     broken = path.read_text(encoding="utf-8")
     with caplog.at_level("WARNING", logger="vaswani_transformer"):
         assert refresh_card(folder) is None
@@ -373,12 +426,21 @@ def test_card_that_is_no_text_is_anothers(folder):
     "recipe",
     [
         Recipe(
-            name="mine", description="A model of $HOME's, 'quoted': ñ", train_source="/a b/x.en", train_target="x.de"
+            name="mine",
+            description="A model of $HOME's, 'quoted': ñ",
+            train_source="/a b/x.en",
+            train_target="x.de",
         ),
-        Recipe(name="custom", dataset="wmt/wmt14-1.5", dataset_config="de-en", attention_bias=False),
+        Recipe(
+            name="custom", dataset="wmt/wmt14-1.5", dataset_config="de-en", attention_bias=False
+        ),
         Recipe(name="custom", dataset="builtin", tokenizer="me/tokenizer", source_language="no"),
-        get_recipe("quickstart", max_tokens_per_sentence=None, length_penalty=-1e-5, adam_epsilon=1e-30),
-        get_recipe("multi30k-tiny", train_source="/data/train.en", train_target="../train.de", seed=3),
+        get_recipe(
+            "quickstart", max_tokens_per_sentence=None, length_penalty=-1e-5, adam_epsilon=1e-30
+        ),
+        get_recipe(
+            "multi30k-tiny", train_source="/data/train.en", train_target="../train.de", seed=3
+        ),
         *(RECIPES[name] for name in ("paper-base-en-de", "paper-big-en-fr", "table3-A1", "small")),
     ],
     ids=lambda recipe: recipe.name,
@@ -395,14 +457,22 @@ def test_recipe_on_the_card_is_the_recipe_without_folders(folder, recipe):
 @pytest.mark.parametrize("device", ["Calculator, bfloat16", "Calculator, float32"])
 def test_commands_on_the_card_are_commands(folder, device):
     (code,) = re.findall("```bash\n(.*?)```", written(folder, train_device=device), flags=re.DOTALL)
-    train, evaluate = (cli.build_parser().parse_args(shlex.split(line)[1:]) for line in code.splitlines())
-    assert (train.recipe, train.output_dir, train.bf16) == ("recipe.yaml", "my-run", "bfloat16" in device)
+    train, evaluate = (
+        cli.build_parser().parse_args(shlex.split(line)[1:]) for line in code.splitlines()
+    )
+    assert (train.recipe, train.output_dir, train.bf16) == (
+        "recipe.yaml",
+        "my-run",
+        "bfloat16" in device,
+    )
     assert evaluate.model == "my-run"
 
 
 def test_card_holds_no_path_of_this_machine(folder):
     sides = {
-        f"{split}_{side}": f"/home/me/{split}.{side}" for split in ("train", "test") for side in ("source", "target")
+        f"{split}_{side}": f"/home/me/{split}.{side}"
+        for split in ("train", "test")
+        for side in ("source", "target")
     }
     recipe = Recipe(**sides, validation_pairs="/home/me/v.csv", tokenizer="/home/me/tokenizer")
     finish(folder, recipe, best_checkpoint=f"{folder}/checkpoint-5")
@@ -431,7 +501,11 @@ def test_push_keeps_the_card_and_adds_what_is_given(make_trainer, tmp_path):
     assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8") == text
     trainer.create_model_card(license="mit", tags=["mine", "vaswani_transformer"])
     card = ModelCard.load(tmp_path / "run" / "README.md")
-    assert (card.data.license, card.data.tags[-1], card.data.tags.count("vaswani_transformer")) == ("mit", "mine", 1)
+    assert (card.data.license, card.data.tags[-1], card.data.tags.count("vaswani_transformer")) == (
+        "mit",
+        "mine",
+        1,
+    )
     assert card.text.strip() == text.split("---\n", 2)[2].strip()
 
 
@@ -463,8 +537,16 @@ def test_trainer_writes_the_librarys_draft_and_renews_it(make_trainer, tmp_path)
 def test_data_set_that_is_a_folder_here_is_no_id_of_the_hub(tmp_path, monkeypatch):
     (tmp_path / "wmt" / "own").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    values = {"dataset": "wmt/own", "tokenizer": "wmt/own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
-    cut = {"dataset": "own", "tokenizer": "own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
+    values = {
+        "dataset": "wmt/own",
+        "tokenizer": "wmt/own",
+        "test_corpus": {"dataset": "wmt/wmt14", "split": "test"},
+    }
+    cut = {
+        "dataset": "own",
+        "tokenizer": "own",
+        "test_corpus": {"dataset": "wmt/wmt14", "split": "test"},
+    }
     assert cards.without_folders({**values, "test_data": "mine"}) == {**cut, "test_data": "mine"}
 
 

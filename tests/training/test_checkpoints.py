@@ -23,7 +23,9 @@ def write_checkpoint(folder, step):
     save_file({"weight": torch.zeros(9)}, checkpoint / "model.safetensors")
     for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
         torch.save({"state": torch.zeros(9)}, checkpoint / name)
-    (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}), encoding="utf-8")
+    (checkpoint / "trainer_state.json").write_text(
+        json.dumps({"global_step": step}), encoding="utf-8"
+    )
     return checkpoint
 
 
@@ -51,9 +53,13 @@ def test_find_checkpoint_passes_over_one_that_the_library_did_not_finish(tmp_pat
 
 def test_find_checkpoint_names_a_broken_file_of_the_only_one(tmp_path, caplog):
     (publish(tmp_path, 10) / "shards" / "0.distcp").write_bytes(b"shart")
-    with pytest.raises(FileNotFoundError, match="without an undamaged one. Start again with --overwrite"):
+    with pytest.raises(
+        FileNotFoundError, match="without an undamaged one. Start again with --overwrite"
+    ):
         find_checkpoint(tmp_path)
-    assert "checkpoint-10` must be a complete checkpoint, got a broken shards/0.distcp" in caplog.text
+    assert (
+        "checkpoint-10` must be a complete checkpoint, got a broken shards/0.distcp" in caplog.text
+    )
 
 
 @pytest.mark.parametrize("content", ["[1, 2]", "5", "{}", "[" * 10**5, "nonsense"])
@@ -70,7 +76,9 @@ def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
 
 
 @pytest.mark.parametrize("moment", [1, 2])
-def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path, monkeypatch, moment):
+def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(
+    tmp_path, monkeypatch, moment
+):
     publish(tmp_path, 10)
     real, calls = checkpoints.os.replace, []
 
@@ -81,7 +89,9 @@ def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path
         real(*paths)
 
     staged = write_checkpoint(tmp_path / "_unfinished", 10)
-    monkeypatch.setattr(checkpoints, "write_json", lambda path, value: path.write_text(json.dumps(value)))
+    monkeypatch.setattr(
+        checkpoints, "write_json", lambda path, value: path.write_text(json.dumps(value))
+    )
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints.os, "replace", die)
         with pytest.raises(KeyboardInterrupt):
@@ -92,11 +102,19 @@ def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path
 
 @pytest.mark.parametrize(
     ("limit", "best", "left"),
-    [(None, None, [1, 2, 3, 9]), (1, None, [3]), (2, None, [3, 9]), (1, 1, [1, 3]), (3, 1, [1, 3, 9])],
+    [
+        (None, None, [1, 2, 3, 9]),
+        (1, None, [3]),
+        (2, None, [3, 9]),
+        (1, 1, [1, 3]),
+        (3, 1, [1, 3, 9]),
+    ],
 )
 def test_rotation_never_deletes_the_newest_that_is_whole_nor_the_best(tmp_path, limit, best, left):
     for step in (1, 2, 9):
         (tmp_path / f"checkpoint-{step}").mkdir()
     newest = publish(tmp_path, 3)
     rotate_checkpoints(newest, limit, best and tmp_path / f"checkpoint-{best}")
-    assert [path.name for path in list_checkpoints(tmp_path)] == [f"checkpoint-{step}" for step in left]
+    assert [path.name for path in list_checkpoints(tmp_path)] == [
+        f"checkpoint-{step}" for step in left
+    ]

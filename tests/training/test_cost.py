@@ -56,7 +56,9 @@ def test_real_tokens_are_counted_without_padding_and_filling_rows(make_trainer, 
 def test_every_source_token_counts_where_nothing_is_masked():
     callback = CostCallback()
     callback._unsettled = torch.zeros(2, dtype=torch.int64)
-    callback.count({"input_ids": torch.tensor([[5, 6, 2]]), "labels": torch.tensor([[7, 2, -100, -100]])})
+    callback.count(
+        {"input_ids": torch.tensor([[5, 6, 2]]), "labels": torch.tensor([[7, 2, -100, -100]])}
+    )
     assert callback._unsettled.tolist() == [3, 2]
 
 
@@ -73,7 +75,9 @@ def test_training_metrics_and_log_tell_tokens_and_time(make_trainer):
     metrics = trainer.train().metrics
     assert (metrics["train_source_tokens"], metrics["train_target_tokens"]) == counts(trainer)
     assert metrics["train_device_seconds"] == metrics["train_runtime"]
-    assert metrics["train_tokens_per_second"] == pytest.approx(sum(counts(trainer)) / metrics["train_device_seconds"])
+    assert metrics["train_tokens_per_second"] == pytest.approx(
+        sum(counts(trainer)) / metrics["train_device_seconds"]
+    )
     assert logged(trainer, "train_source_tokens") == [counts(trainer)[0]]
 
 
@@ -90,7 +94,9 @@ def test_the_code_of_every_leg_is_told(trained, monkeypatch):
 
 def test_counts_are_the_same_where_the_library_restores_callbacks_itself(trained):
     trained(max_steps=2, **SAVING)
-    resumed = trained(resume=True, max_steps=3, restore_callback_states_from_checkpoint=True, **SAVING)
+    resumed = trained(
+        resume=True, max_steps=3, restore_callback_states_from_checkpoint=True, **SAVING
+    )
     assert counts(resumed) == naive_counts(resumed, resumed.train_dataset, 3)
 
 
@@ -98,15 +104,23 @@ def test_seconds_and_device_seconds_add_up_over_legs(trained, make_trainer, tmp_
     trained(max_steps=2, **SAVING)
     path = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
     state = json.loads(path.read_text(encoding="utf-8"))
-    state["stateful_callbacks"]["CostCallback"]["attributes"] |= {"seconds": 1000.0, "device_seconds": 4000.0}
+    state["stateful_callbacks"]["CostCallback"]["attributes"] |= {
+        "seconds": 1000.0,
+        "device_seconds": 4000.0,
+    }
     path.write_text(json.dumps(state), encoding="utf-8")
     (path.parent / "manifest.json").unlink()
     resumed = make_trainer(max_steps=3, **SAVING)
     metrics = resumed.train(resume_from_checkpoint=True).metrics
     leg = metrics["train_runtime"] - 1000
     assert 0 < leg < 100
-    assert (metrics["train_runtime"], metrics["train_device_seconds"]) == (resumed.cost.seconds, 4000 + leg)
-    assert metrics["train_tokens_per_second"] == pytest.approx(sum(counts(resumed)) / metrics["train_runtime"])
+    assert (metrics["train_runtime"], metrics["train_device_seconds"]) == (
+        resumed.cost.seconds,
+        4000 + leg,
+    )
+    assert metrics["train_tokens_per_second"] == pytest.approx(
+        sum(counts(resumed)) / metrics["train_runtime"]
+    )
 
 
 def test_speed_of_a_lap_is_that_since_the_last_one(monkeypatch):
@@ -122,7 +136,9 @@ def test_speed_of_a_lap_is_that_since_the_last_one(monkeypatch):
 
 
 def test_logged_speed_is_that_of_the_tokens_since_the_last_log(make_trainer, monkeypatch):
-    monkeypatch.setattr(CostCallback, "lap", lambda cost: float(cost.source_tokens + cost.target_tokens))
+    monkeypatch.setattr(
+        CostCallback, "lap", lambda cost: float(cost.source_tokens + cost.target_tokens)
+    )
     trainer = make_trainer(max_steps=4, logging_steps=2)
     expected = [sum(naive_counts(trainer, trainer.train_dataset, steps)) for steps in (2, 4)]
     trainer.train()

@@ -18,9 +18,13 @@ def write_log(folder, steps, **figures):
     for step in range(1, steps + 1):
         log.append({"step": step, "loss": 9.0, "nll": 1 / step, "learning_rate": step * 1e-4})
         if step % 10 == 0:
-            log.append({"step": step, "eval_loss": 9.0, "eval_perplexity": math.exp(20 / step), **figures})
+            log.append(
+                {"step": step, "eval_loss": 9.0, "eval_perplexity": math.exp(20 / step), **figures}
+            )
     folder.mkdir()
-    (folder / "trainer_state.json").write_text(json.dumps({"global_step": steps, "log_history": log}))
+    (folder / "trainer_state.json").write_text(
+        json.dumps({"global_step": steps, "log_history": log})
+    )
     return folder
 
 
@@ -36,8 +40,16 @@ def curves(figure):
 @pytest.mark.parametrize("figures", [{}, {"eval_sacrebleu": 20.0}])
 def test_curves_are_the_figures_of_the_log(figures, tmp_path):
     assert curves(training_curves.draw([write_log(tmp_path / "run", 30, **figures)])) == {
-        ("validation perplexity", "run"): [(10, math.exp(2)), (20, math.exp(1)), (30, math.exp(20 / 30))],
-        **({("validation sacreBLEU", "run"): [(step, 20.0) for step in (10, 20, 30)]} if figures else {}),
+        ("validation perplexity", "run"): [
+            (10, math.exp(2)),
+            (20, math.exp(1)),
+            (30, math.exp(20 / 30)),
+        ],
+        **(
+            {("validation sacreBLEU", "run"): [(step, 20.0) for step in (10, 20, 30)]}
+            if figures
+            else {}
+        ),
         ("training nll, nats per token", "run"): [(step, 1 / step) for step in range(1, 31)],
         ("learning rate", "run"): [(step, step * 1e-4) for step in range(1, 31)],
     }

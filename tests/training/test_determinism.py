@@ -16,7 +16,16 @@ def made(folder, *flags, **variables):
     write_corpus(folder)
     status, errors = run(train_command(f"run-{folder.name}", *flags), folder, **variables)
     assert status == 0, errors[-3000:]
-    translate = [*COMMAND, "translate", "--model", f"run-{folder.name}", "--input", "train.en", "--output", "out.de"]
+    translate = [
+        *COMMAND,
+        "translate",
+        "--model",
+        f"run-{folder.name}",
+        "--input",
+        "train.en",
+        "--output",
+        "out.de",
+    ]
     status, errors = run(translate, folder, **variables)
     assert status == 0, errors[-3000:]
     left = outcome(folder / f"run-{folder.name}")

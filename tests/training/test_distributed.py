@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One process against two: the same counts, translations and resuming; for weights and losses see test_layouts.py."""
+"""One process against two: the same counts, translations and resuming; for weights and losses see
+test_layouts.py.
+"""
 
 import json
 import re
@@ -18,7 +20,9 @@ pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
 def start(output_dir, num_processes, **options):
     """Exit status and errors of one run of the script."""
     output_dir.mkdir(exist_ok=True)
-    status, _, errors = processes.run([SCRIPT, output_dir, json.dumps(options)], output_dir, num_processes)
+    status, _, errors = processes.run(
+        [SCRIPT, output_dir, json.dumps(options)], output_dir, num_processes
+    )
     return status, errors
 
 
@@ -48,9 +52,16 @@ def test_two_processes_count_the_same_tokens_as_one(one, two):
 
 def test_two_processes_are_two_devices(two):
     cost = two[0]["cost"]
-    seconds = (cost["train_source_tokens"] + cost["train_target_tokens"]) / cost["train_tokens_per_second"]
-    assert (cost["train_num_devices"], cost["train_device_seconds"]) == (2, pytest.approx(2 * seconds))
-    assert cost["train_flops_paper"] == pytest.approx(2 * seconds * cost["train_matrix_flops_per_second"])
+    seconds = (cost["train_source_tokens"] + cost["train_target_tokens"]) / cost[
+        "train_tokens_per_second"
+    ]
+    assert (cost["train_num_devices"], cost["train_device_seconds"]) == (
+        2,
+        pytest.approx(2 * seconds),
+    )
+    assert cost["train_flops_paper"] == pytest.approx(
+        2 * seconds * cost["train_matrix_flops_per_second"]
+    )
 
 
 def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
@@ -60,22 +71,40 @@ def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["later-epoch", "stream"])
 def test_two_processes_resume_bit_for_bit(tmp_path, stream):
-    common = {"max_steps": 12, "dropout": 0.1, "save_strategy": "steps", "save_steps": 7, "stream": stream}
+    common = {
+        "max_steps": 12,
+        "dropout": 0.1,
+        "save_strategy": "steps",
+        "save_steps": 7,
+        "stream": stream,
+    }
     expected, whole = run(tmp_path / "whole", 2, **common)
-    resumed, weights = run(tmp_path / "resumed", 2, resume=str(tmp_path / "whole" / "checkpoint-7"), **common)
+    resumed, weights = run(
+        tmp_path / "resumed", 2, resume=str(tmp_path / "whole" / "checkpoint-7"), **common
+    )
     assert (resumed["total_flos"], resumed["nll"]) == (expected["total_flos"], expected["nll"])
     torch.testing.assert_close(weights, whole, rtol=0, atol=0)
 
 
 def test_two_processes_save_models_alone(tmp_path):
-    run(tmp_path, 2, max_steps=6, save_strategy="steps", save_steps=1, save_only_model=True, save_total_limit=1)
+    run(
+        tmp_path,
+        2,
+        max_steps=6,
+        save_strategy="steps",
+        save_steps=1,
+        save_only_model=True,
+        save_total_limit=1,
+    )
     assert {"model.safetensors", "progress_0.json", "progress_1.json"} <= {
         path.name for path in (tmp_path / "checkpoint-6").iterdir()
     }
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_two_processes_end_at_an_id_outside_the_vocabulary_which_both_name_unless_one_reads_it(tmp_path, stream):
+def test_two_processes_end_at_an_id_outside_the_vocabulary_which_both_name_unless_one_reads_it(
+    tmp_path, stream
+):
     status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=stream)
     message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in \["
     ranks = {*re.findall(rf"rank(\d)\]: {message}", errors)}

@@ -23,13 +23,20 @@ def files(tmp_path, monkeypatch):
     """Texts of the toy language under names of English and French."""
     monkeypatch.chdir(tmp_path)
     for number, language in enumerate(("en", "fr")):
-        Path(f"train.{language}").write_text("".join(f"{pair[number]}\n" for pair in make_pairs(80)))
+        Path(f"train.{language}").write_text(
+            "".join(f"{pair[number]}\n" for pair in make_pairs(80))
+        )
     return {"train_source": "train.en", "train_target": "train.fr"}
 
 
 def tiny(*flags, **changes):
     """A run without languages."""
-    changes = {"train_target": "train.fr", "source_language": None, "target_language": None, **changes}
+    changes = {
+        "train_target": "train.fr",
+        "source_language": None,
+        "target_language": None,
+        **changes,
+    }
     return train_arguments(*flags, **changes)
 
 
@@ -40,7 +47,11 @@ def tiny(*flags, **changes):
 def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(name):
     recipe = get_recipe(name, train_source="a/train.en", train_target="train.fr")
     assert (recipe.source_language, recipe.target_language) == ("en", "fr")
-    assert (recipe.name, recipe.description, recipe.d_model) == ("custom", "", RECIPES[name].d_model)
+    assert (recipe.name, recipe.description, recipe.d_model) == (
+        "custom",
+        "",
+        RECIPES[name].d_model,
+    )
     with pytest.raises(ValueError, match="must be given with data of your own.* en and de"):
         get_recipe(name, train_pairs="train.jsonl")
     given = get_recipe(name, train_pairs="train.jsonl", source_language="fi", target_language="sv")
@@ -49,14 +60,19 @@ def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(na
 
 def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
     recipe = get_recipe("multi30k-tiny", train_source=["train.lc.en"], train_target=["train.lc.de"])
-    assert (recipe.name, recipe.description) == ("multi30k-tiny", RECIPES["multi30k-tiny"].description)
+    assert (recipe.name, recipe.description) == (
+        "multi30k-tiny",
+        RECIPES["multi30k-tiny"].description,
+    )
     assert get_recipe("small", train_source="a.en", train_target="a.fr").name == "small"
 
 
 def test_names_without_a_language_say_nothing():
     recipe = get_recipe(None, train_source="train.src", train_target="train.txt")
     assert (recipe.source_language, recipe.target_language) == (None, None)
-    asked = get_recipe(None, train_source="a.en", train_target="a.fr", source_language="en", target_language="de")
+    asked = get_recipe(
+        None, train_source="a.en", train_target="a.fr", source_language="en", target_language="de"
+    )
     assert asked.target_language == "de"
 
 
@@ -80,7 +96,9 @@ def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged)
     names = {
         f"{split}_{side}": f"train.{end}"
         for split in ("train", "validation")
-        for side, end in zip(("source", "target"), ("en", "fr")[:: -1 if split == exchanged else 1], strict=True)
+        for side, end in zip(
+            ("source", "target"), ("en", "fr")[:: -1 if split == exchanged else 1], strict=True
+        )
     }
     error = refused(capsys, train_arguments(**names, source_language="en", target_language="fr"))
     assert "`source_file` must be text in en, got train.fr. Exchange the two files" in error
@@ -89,7 +107,9 @@ def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged)
 
 def test_exchanged_files_are_not_evaluated(files, capsys, tmp_path):
     assert main(tiny()) == 0
-    error = refused(capsys, ["evaluate", "--model", "run", "--source", "train.fr", "--reference", "train.en"])
+    error = refused(
+        capsys, ["evaluate", "--model", "run", "--source", "train.fr", "--reference", "train.en"]
+    )
     assert "`--source` must be text in en, got train.fr." in error
     assert not Path("run/test_results.json").exists()
 
@@ -106,10 +126,20 @@ def test_languages_that_nobody_told_are_missed(files, capsys):
 
 def test_fewer_updates_have_four_validations_and_snapshots_at_the_same_parts_of_the_training():
     recipe = get_recipe("tatoeba-small", max_steps=1200, logging_steps=7)
-    assert (recipe.eval_steps, recipe.save_steps, recipe.snapshot_steps, recipe.logging_steps) == (300, 300, 10, 7)
+    assert (recipe.eval_steps, recipe.save_steps, recipe.snapshot_steps, recipe.logging_steps) == (
+        300,
+        300,
+        10,
+        7,
+    )
     assert get_recipe("tatoeba-small", max_steps=6000).eval_steps == 500
     more = get_recipe("tatoeba-small", max_steps=24_000)
-    assert (more.eval_steps, more.snapshot_steps, more.warmup_steps, more.learning_rate) == (500, 100, 2000, None)
+    assert (more.eval_steps, more.snapshot_steps, more.warmup_steps, more.learning_rate) == (
+        500,
+        100,
+        2000,
+        None,
+    )
     assert get_recipe(None, max_steps=10).snapshot_steps == 1
     assert get_recipe(None, max_steps=20_000).eval_steps == 5000
 
@@ -126,7 +156,9 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     assert get_recipe("small", max_steps=500, d_model=150, num_heads=5).d_model == 150
 
 
-@pytest.mark.parametrize("given", [{}, {"eval_steps": 7}, {"save_steps": 9}, {"eval_steps": 7, "save_steps": 9}])
+@pytest.mark.parametrize(
+    "given", [{}, {"eval_steps": 7}, {"save_steps": 9}, {"eval_steps": 7, "save_steps": 9}]
+)
 def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given):
     files = {"validation_source": "a.en", "validation_target": "a.de"}
     recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **files, **given)
@@ -135,9 +167,16 @@ def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given):
 
 
 def test_a_training_that_is_laid_out_keeps_its_peak_rate():
-    recipe = Recipe(d_model=128, warmup_steps=1000, max_steps=10_000, eval_steps=1000, snapshot_steps=100)
+    recipe = Recipe(
+        d_model=128, warmup_steps=1000, max_steps=10_000, eval_steps=1000, snapshot_steps=100
+    )
     short = laid_out(recipe, 1000)
-    assert (short.max_steps, short.warmup_steps, short.eval_steps, short.snapshot_steps) == (1000, 200, 250, 10)
+    assert (short.max_steps, short.warmup_steps, short.eval_steps, short.snapshot_steps) == (
+        1000,
+        200,
+        250,
+        10,
+    )
     assert short.learning_rate == pytest.approx((128 * 1000) ** -0.5)
     long = laid_out(recipe, 40_000)
     assert (long.warmup_steps, long.learning_rate, long.snapshot_steps) == (1000, None, 400)
@@ -145,9 +184,18 @@ def test_a_training_that_is_laid_out_keeps_its_peak_rate():
 
 @pytest.mark.slow
 def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
-    options = ["--minutes", "0.02", "--early-stopping-patience", "99", "--load-best-model-at-end", "true"]
+    options = [
+        "--minutes",
+        "0.02",
+        "--early-stopping-patience",
+        "99",
+        "--load-best-model-at-end",
+        "true",
+    ]
     options += ["--validation-source", "train.en", "--validation-target", "train.fr"]
-    command = tiny(*options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None)
+    command = tiny(
+        *options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None
+    )
     assert main([*command, "--resume"]) == 0
     recipe, said = Recipe.load("run"), capsys.readouterr()
     assert "run holds no run to resume" in said.err and "keeps its" not in said.err
@@ -166,10 +214,27 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
 
 @pytest.mark.slow
 def test_minutes_leave_the_values_that_were_given(files, capsys):
-    options = ["--minutes", "0.02", "--save-steps", "7", "--logging-steps", "5", "--warmup-steps", "400"]
-    assert main(tiny(*options, max_steps=None, save_steps=None, logging_steps=None, warmup_steps=None)) == 0
+    options = [
+        "--minutes",
+        "0.02",
+        "--save-steps",
+        "7",
+        "--logging-steps",
+        "5",
+        "--warmup-steps",
+        "400",
+    ]
+    assert (
+        main(tiny(*options, max_steps=None, save_steps=None, logging_steps=None, warmup_steps=None))
+        == 0
+    )
     recipe = Recipe.load("run")
-    assert (recipe.save_steps, recipe.logging_steps, recipe.warmup_steps, recipe.learning_rate) == (7, 5, 400, None)
+    assert (recipe.save_steps, recipe.logging_steps, recipe.warmup_steps, recipe.learning_rate) == (
+        7,
+        5,
+        400,
+        None,
+    )
 
 
 @pytest.mark.slow
@@ -187,8 +252,12 @@ def test_a_vocabulary_size_beside_a_tokenizer_is_said_to_have_no_effect(files, c
 
 
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
-    assert "`--minutes` must be a finite number above 0" in refused(capsys, tiny("--minutes", "0", max_steps=None))
-    assert "`--max-steps` must be left out with --minutes" in refused(capsys, tiny("--minutes", "1"))
+    assert "`--minutes` must be a finite number above 0" in refused(
+        capsys, tiny("--minutes", "0", max_steps=None)
+    )
+    assert "`--max-steps` must be left out with --minutes" in refused(
+        capsys, tiny("--minutes", "1")
+    )
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="for one process"):
         fit_to_minutes(Recipe(), 1.0)
@@ -211,7 +280,9 @@ def test_a_warm_up_beyond_the_last_update_is_told_with_values_that_fit(files, ca
     assert main(tiny(warmup_steps="100", d_model="16", snapshot_steps="4")) == 0
     said = capsys.readouterr().err
     assert "Pass --warmup-steps 1 --learning-rate 0.025, which is the same peak." in said
-    assert main(tiny("--overwrite", warmup_steps="1", learning_rate="0.025", snapshot_steps="4")) == 0
+    assert (
+        main(tiny("--overwrite", warmup_steps="1", learning_rate="0.025", snapshot_steps="4")) == 0
+    )
     assert "warm-up" not in capsys.readouterr().err
 
 
@@ -220,15 +291,24 @@ def test_a_warm_up_beyond_the_last_update_is_told_with_values_that_fit(files, ca
 
 def test_metrics_that_are_no_numbers_are_printed_as_they_are(tmp_path, capsys):
     state = TrainerState(max_steps=10, global_step=1, is_world_process_zero=True)
-    figures = {"eval_precisions": [0.5, 0.25], "eval_perplexity": None, "eval_note": "none", "eval_chrf": 12.345678}
+    figures = {
+        "eval_precisions": [0.5, 0.25],
+        "eval_perplexity": None,
+        "eval_note": "none",
+        "eval_chrf": 12.345678,
+    }
     LogLines().on_log(TrainingArguments(str(tmp_path), use_cpu=True), state, None, logs=figures)
     assert capsys.readouterr().err == (
-        "\nvalidation after 1 updates: precisions [0.5, 0.25]  perplexity None  note none  chrf 12.35\n"
+        "\nvalidation after 1 updates: precisions [0.5, 0.25]  perplexity None  note none  chrf "
+        "12.35\n"
     )
 
 
 def test_options_as_people_write_them(files, capsys):
-    written = [word.replace("-", "_").replace("__", "--", 1) if word.startswith("--") else word for word in tiny()]
+    written = [
+        word.replace("-", "_").replace("__", "--", 1) if word.startswith("--") else word
+        for word in tiny()
+    ]
     assert "--train_source" in written and main(written) == 0
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--output-dir", "other", "--max-step", "5"])

@@ -12,7 +12,9 @@ from vaswani_transformer.training.run import _set_aside_scores, check_output_dir
 RECIPE = get_recipe("quickstart")
 
 
-@pytest.mark.parametrize("name", ["recipe.json", "config.json", "model.safetensors", "snapshots", "checkpoint-5"])
+@pytest.mark.parametrize(
+    "name", ["recipe.json", "config.json", "model.safetensors", "snapshots", "checkpoint-5"]
+)
 def test_output_dir_is_refused_when_it_holds_another_run(tmp_path, name):
     (tmp_path / name).mkdir()
     with pytest.raises(ValueError, match="`output_dir` must not hold another run"):
@@ -48,7 +50,9 @@ def test_run_that_is_a_link_as_a_whole_may_be_resumed(tmp_path):
 def test_folder_takes_one_training_at_a_time(tmp_path):
     with locking(tmp_path / "run"):
         with (
-            pytest.raises(ValueError, match="`output_dir` must be written by one process at a time"),
+            pytest.raises(
+                ValueError, match="`output_dir` must be written by one process at a time"
+            ),
             locking(tmp_path / "run"),
         ):
             pass
@@ -73,20 +77,30 @@ def test_file_written_beside_its_place_follows_no_link(tmp_path):
 
 def test_resume_of_a_model_without_its_recipe_says_what_to_do(tmp_path):
     (tmp_path / "config.json").touch()
-    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* to start a run"):
+    with pytest.raises(
+        FileNotFoundError, match="`output_dir` must hold the run to resume, .* to start a run"
+    ):
         check_output_dir(tmp_path, RECIPE, overwrite=False, resume=True)
 
 
 def test_resume_may_train_longer(tmp_path):
     RECIPE.save(tmp_path)
-    check_output_dir(tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True)
+    check_output_dir(
+        tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True
+    )
 
 
 def test_clear_run_leaves_foreign_files_and_no_run(tmp_path):
     RECIPE.save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()
     (tmp_path / "_unfinished").mkdir()
-    for name in ("test_results.json", "test_results_2.json", "trainer_state.json", "training_curves.png", "notes.txt"):
+    for name in (
+        "test_results.json",
+        "test_results_2.json",
+        "trainer_state.json",
+        "training_curves.png",
+        "notes.txt",
+    ):
         (tmp_path / name).touch()
     clear_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
@@ -109,7 +123,9 @@ def test_scores_are_set_aside_when_the_run_went_on(tmp_path, steps, names):
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-@pytest.mark.parametrize(("text", "stays"), [("# Mine", True), (f"# Model\n\n{CARD_MARKER}\n", False)])
+@pytest.mark.parametrize(
+    ("text", "stays"), [("# Mine", True), (f"# Model\n\n{CARD_MARKER}\n", False)]
+)
 def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     clear_run(tmp_path)

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command `train` on disks that are full or cannot be written: it says why, and ends the same once it can."""
+"""The command `train` on disks that are full or cannot be written: it says why, and ends the same
+once it can.
+"""
 
 import re
 import shutil
@@ -21,7 +23,9 @@ def refusal(status, errors):
 
 
 def check_cause(status, errors):
-    """Fails unless a command failed and said that the disk is full, in the words of the library that wrote."""
+    """Fails unless a command failed and said that the disk is full, in the words of the library
+    that wrote.
+    """
     assert status != 0
     words = "No space left|Not enough disk space|os error 28|file write failed|unexpected pos"
     assert re.search(words, errors), errors[-3000:]
@@ -48,7 +52,9 @@ def test_command_on_disks_of_any_size_says_why_it_failed_and_ends_the_same_with_
         (workplace / "cache").unlink()
 
 
-def test_end_of_a_run_on_a_full_disk_says_why_it_failed_and_is_the_same_with_room(small_disk, workplace, undisturbed):
+def test_end_of_a_run_on_a_full_disk_says_why_it_failed_and_is_the_same_with_room(
+    small_disk, workplace, undisturbed
+):
     statuses = set()
     assert run(train_command(), workplace)[0] == 0
     for path in (workplace / "run").iterdir():
@@ -57,7 +63,9 @@ def test_end_of_a_run_on_a_full_disk_says_why_it_failed_and_is_the_same_with_roo
     for kib in (0, 40, 200, 320, 400, 440, 640):
         disk = small_disk(AMPLE)
         shutil.copytree(workplace / "run", disk / "run")
-        used = subprocess.run(["du", "-sk", disk], capture_output=True, text=True, check=True).stdout.split()[0]
+        used = subprocess.run(
+            ["du", "-sk", disk], capture_output=True, text=True, check=True
+        ).stdout.split()[0]
         small_disk(int(used) + kib, "-o", "remount")
         status, errors = run(train_command("disk/run"), workplace)
         if status:  # a card or picture that does not fit is a warning

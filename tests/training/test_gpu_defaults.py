@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Newcomers' GPUs: a bound that fits their memory, advice where that runs out, and emulated bf16."""
+"""Newcomers' GPUs: a bound that fits their memory, advice if it runs out, emulated bf16."""
 
 import re
 from types import SimpleNamespace
@@ -24,14 +24,27 @@ GIB = 2**30
 
 
 def cuda_arguments(**values):
-    limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "data_seed": None}
-    limits |= {"max_padded_tokens_per_device": None, "world_size": 1, "gradient_accumulation_steps": 1, "seed": 0}
-    return SimpleNamespace(**{"device": torch.device("cuda"), "bf16": False, "fp16": False, **limits, **values})
+    limits = {
+        "max_source_tokens_per_batch": 120,
+        "max_target_tokens_per_batch": 120,
+        "data_seed": None,
+    }
+    limits |= {
+        "max_padded_tokens_per_device": None,
+        "world_size": 1,
+        "gradient_accumulation_steps": 1,
+        "seed": 0,
+    }
+    return SimpleNamespace(
+        **{"device": torch.device("cuda"), "bf16": False, "fp16": False, **limits, **values}
+    )
 
 
 @pytest.fixture
 def planned_bound(dataset, monkeypatch):
-    """Function that plans batches as on GPUs with so much free memory, one a process; returns the bound."""
+    """Function that plans batches as on GPUs with so much free memory, one a process; returns the
+    bound.
+    """
 
     def plan(*free, config=None, **values):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0], 0))
@@ -61,7 +74,13 @@ def bytes_kept(model, num_rows):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(input_ids=ids, labels=ids, label_smoothing_factor=0.1, use_cache=False, return_logits=False)
+        model(
+            input_ids=ids,
+            labels=ids,
+            label_smoothing_factor=0.1,
+            use_cache=False,
+            return_logits=False,
+        )
     return sum(each.untyped_storage().nbytes() for each in kept.values())
 
 
@@ -81,7 +100,13 @@ def bytes_kept(model, num_rows):
     ids=str,
 )
 def test_bound_counts_what_a_training_step_keeps_for_a_token(sizes, most, is_half):
-    defaults = {"d_model": 64, "d_ff": 256, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    defaults = {
+        "d_model": 64,
+        "d_ff": 256,
+        "num_heads": 2,
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+    }
     config = VaswaniTransformerConfig(vocab_size=300, dropout=0.1, **{**defaults, **sizes})
     model = VaswaniTransformerForConditionalGeneration(config).train()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_half):
@@ -89,7 +114,8 @@ def test_bound_counts_what_a_training_step_keeps_for_a_token(sizes, most, is_hal
     kept = num_bytes / (4 * 2 * 25)  # of a token, as many of both sides
     fixed = 18 * model.num_parameters() + GIB
     few, many = (
-        padded_tokens_that_fit(config, int((fixed + share * 2**16 * kept) / 0.75), is_half) for share in (1, most)
+        padded_tokens_that_fit(config, int((fixed + share * 2**16 * kept) / 0.75), is_half)
+        for share in (1, most)
     )
     assert few < 2**16 <= many
 
@@ -109,7 +135,11 @@ def test_bound_of_known_gpus(preset, gib, is_half, tokens):
 
 
 def test_bound_on_gpus_is_that_of_the_one_with_the_least_memory(planned_bound):
-    assert planned_bound(40 * GIB, 2 * GIB) == planned_bound(2 * GIB, 40 * GIB) == planned_bound(2 * GIB)
+    assert (
+        planned_bound(40 * GIB, 2 * GIB)
+        == planned_bound(2 * GIB, 40 * GIB)
+        == planned_bound(2 * GIB)
+    )
     assert planned_bound(2 * GIB) < planned_bound(40 * GIB)
 
 
@@ -127,7 +157,10 @@ def test_bound_that_is_given_and_that_of_unknown_models_stay(planned_bound):
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_bound_in_half_precision_is_larger(planned_bound, precision):
-    bounds = [(planned_bound(gib * GIB), planned_bound(gib * GIB, **{precision: True})) for gib in range(2, 9)]
+    bounds = [
+        (planned_bound(gib * GIB), planned_bound(gib * GIB, **{precision: True}))
+        for gib in range(2, 9)
+    ]
     assert all(full <= half for full, half in bounds) and any(full < half for full, half in bounds)
 
 
@@ -144,9 +177,18 @@ def test_bound_is_the_same_though_a_little_less_memory_is_free_at_a_resume(plann
 )
 @pytest.mark.parametrize(
     ("cores", "processes", "given", "expected"),
-    [(16, 1, None, 4), (16, 8, None, 2), (3, 1, None, 3), (2, 4, None, 0), (16, 1, 0, 0), (2, 8, 7, 7)],
+    [
+        (16, 1, None, 4),
+        (16, 8, None, 2),
+        (3, 1, None, 3),
+        (2, 4, None, 0),
+        (16, 1, 0, 0),
+        (2, 8, 7, 7),
+    ],
 )
-def test_data_workers_of_gpus_share_the_cores(monkeypatch, tmp_path, cores, processes, given, expected):
+def test_data_workers_of_gpus_share_the_cores(
+    monkeypatch, tmp_path, cores, processes, given, expected
+):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
@@ -163,14 +205,19 @@ RUN = {"max_steps": 5, "save_strategy": "steps", "save_steps": 2, "dtype": "floa
 
 @pytest.fixture
 def make_short_of_memory(make_trainer):
-    """Function that makes a trainer whose device runs out of memory at micro-batches of more padded tokens."""
+    """Function that makes a trainer whose device runs out of memory at micro-batches of more padded
+    tokens.
+    """
 
     def make(memory, **options):
         trainer = make_trainer(**{**RUN, **options})
         compute_loss = trainer.compute_loss
 
         def limited(model, inputs, **kwargs):
-            if trainer.state.global_step == 3 and inputs["input_ids"].numel() + inputs["labels"].numel() > memory:
+            if (
+                trainer.state.global_step == 3
+                and inputs["input_ids"].numel() + inputs["labels"].numel() > memory
+            ):
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
             return compute_loss(model, inputs, **kwargs)
 
@@ -180,7 +227,9 @@ def make_short_of_memory(make_trainer):
     return make
 
 
-def test_out_of_memory_names_a_bound_with_which_the_run_goes_on(make_short_of_memory, trained, tmp_path):
+def test_out_of_memory_names_a_bound_with_which_the_run_goes_on(
+    make_short_of_memory, trained, tmp_path
+):
     undisturbed = trained(output_dir=tmp_path / "undisturbed", **RUN)
     with pytest.raises(ValueError, match=r"`max_padded_tokens_per_device` .* and resume") as caught:
         make_short_of_memory(200).train()
@@ -225,7 +274,9 @@ def test_positions_of_mps_are_computed_in_float64_on_the_host():
 def test_one_of_several_gpus_trains_without_a_launcher(make_trainer, tokenizer, dataset, caplog):
     args = make_trainer().args
     args._n_gpu = 2
-    trainer = VaswaniTransformerTrainer(make_trainer().model, args, train_dataset=dataset, processing_class=tokenizer)
+    trainer = VaswaniTransformerTrainer(
+        make_trainer().model, args, train_dataset=dataset, processing_class=tokenizer
+    )
     assert "1 of 2 GPUs trains. For all: torchrun --nproc-per-node 2 ..." in caplog.text
     trainer.train()
     assert trainer.args.n_gpu == 1 and trainer.model_wrapped is trainer.model

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command `train --resume`, killed at any moment and repeated until it is done: the end is the same."""
+"""The command `train --resume`, killed at any moment and repeated until it is done: the end is the
+same.
+"""
 
 import os
 import random
@@ -41,7 +43,12 @@ def kill(process):
 
 
 def test_run_killed_ten_times_ends_as_the_undisturbed_one(workplace):
-    command, run_folder, generator, kills = train_command(**LARGER), workplace / "run", random.Random(0), []
+    command, run_folder, generator, kills = (
+        train_command(**LARGER),
+        workplace / "run",
+        random.Random(0),
+        [],
+    )
     assert run(train_command("whole", **LARGER), workplace)[0] == 0
     expected = outcome(workplace / "whole")
     for phase in ["starts", "trains", *PHASES, "trains", "trains"]:
@@ -75,7 +82,9 @@ def test_average_that_is_killed_leaves_no_model_and_is_made_again(workplace):
         shutil.rmtree(workplace / "out")  # too late
     assert process.returncode == -signal.SIGKILL
     assert run([*average, "out"], workplace)[0] == 0
-    weights = [(workplace / folder / "model.safetensors").read_bytes() for folder in ("whole", "out")]
+    weights = [
+        (workplace / folder / "model.safetensors").read_bytes() for folder in ("whole", "out")
+    ]
     assert weights[0] == weights[1]
 
 
@@ -88,7 +97,9 @@ def test_average_that_is_killed_leaves_no_model_and_is_made_again(workplace):
         ("run/train_results.json", {-signal.SIGTERM, 0}),
     ],
 )
-def test_sigterm_loses_nothing_and_in_the_training_saves_a_checkpoint(workplace, undisturbed, sign, statuses):
+def test_sigterm_loses_nothing_and_in_the_training_saves_a_checkpoint(
+    workplace, undisturbed, sign, statuses
+):
     process = start(train_command(), workplace)
     assert wait_until(lambda: list(workplace.glob(sign)), process)
     os.killpg(process.pid, signal.SIGTERM)

@@ -22,8 +22,12 @@ def run(output_dir, num_processes, **options):
     ("num_processes", "inside", "found"),
     [
         (1, "publish_checkpoint", "checkpoint-3/manifest.json"),
-        pytest.param(1, "rotate_checkpoints", "checkpoint-6/manifest.json", marks=pytest.mark.heavy),
-        pytest.param(2, "_save_sums", "checkpoint-3/progress_1.json", marks=pytest.mark.multi_process),
+        pytest.param(
+            1, "rotate_checkpoints", "checkpoint-6/manifest.json", marks=pytest.mark.heavy
+        ),
+        pytest.param(
+            2, "_save_sums", "checkpoint-3/progress_1.json", marks=pytest.mark.multi_process
+        ),
     ],
 )
 def test_run_killed_inside_a_save_goes_on_from_a_whole_checkpoint(

@@ -1,9 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The same training on any layout: processes x accumulation against one process on whole effective batches.
+"""The same training on any layout: processes x accumulation against one process on whole effective
+batches.
 
-Early gradients are compared in both precisions. What many updates lead to is compared in float64 alone: in float32 a
-ReLU near zero turns rounding of 1e-7 into 1e-3.
+Early gradients are compared in both precisions. What many updates lead to is compared in float64
+alone: in float32 a ReLU near zero turns rounding of 1e-7 into 1e-3.
 """
 
 from itertools import chain
@@ -27,7 +28,10 @@ def run(output_dir, num_processes, steps):
     found = {}
     for dtype in TOLERANCE:
         results = torch.load(output_dir / dtype / "results.pt", weights_only=True)
-        seen = [torch.load(output_dir / dtype / f"seen_{rank}.pt", weights_only=True) for rank in range(num_processes)]
+        seen = [
+            torch.load(output_dir / dtype / f"seen_{rank}.pt", weights_only=True)
+            for rank in range(num_processes)
+        ]
         found[dtype] = {**results, "seen": seen, "steps": steps}
     assert results["world_size"] == num_processes
     return found
@@ -53,7 +57,9 @@ def exact(layout, whole):
 
 def distance(found, expected):
     """Largest relative distance of two sets of tensors, by the norm of each tensor."""
-    return max(((found[name] - expected[name]).norm() / expected[name].norm()).item() for name in expected)
+    return max(
+        ((found[name] - expected[name]).norm() / expected[name].norm()).item() for name in expected
+    )
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -66,7 +72,10 @@ def test_gradients_before_the_optimiser_equal_those_of_the_whole_batch(layout, w
 
 def test_weights_are_equal_after_twenty_updates_that_moved_them(exact):
     found, expected = exact
-    moved = [(expected["weights"][name] - start).norm() / start.norm() for name, start in expected["before"].items()]
+    moved = [
+        (expected["weights"][name] - start).norm() / start.norm()
+        for name, start in expected["before"].items()
+    ]
     assert min(moved) > 0.01
     assert distance(found["weights"], expected["weights"]) < 1e-9
 

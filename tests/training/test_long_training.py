@@ -20,9 +20,16 @@ pytestmark = pytest.mark.heavy
 
 def resident_memory(output_dir, updates, **variables):
     """MiB that a training takes after every 10 updates."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path), **variables}
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        **variables,
+    }
     command = [sys.executable, str(SCRIPT), str(output_dir), str(updates)]
-    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=1200).stdout
+    printed = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True, timeout=1200
+    ).stdout
     return [float(line.split()[2]) for line in printed.splitlines() if line.startswith("resident ")]
 
 
@@ -30,15 +37,30 @@ def test_memory_is_flat_over_2000_updates(tmp_path):
     memory = resident_memory(tmp_path, UPDATES)
     quarter = len(memory) // 4
     quarters = [statistics.mean(memory[index * quarter :][:quarter]) for index in range(4)]
-    print("resident MiB, mean of each quarter:", *(f"{value:.0f}" for value in quarters), f"peak {max(memory):.0f}")
-    # The model takes 1 MiB: what leaked a copy of it, or 10 KiB, with each update would add 10 MiB in a quarter.
+    print(
+        "resident MiB, mean of each quarter:",
+        *(f"{value:.0f}" for value in quarters),
+        f"peak {max(memory):.0f}",
+    )
+    # The model takes 1 MiB: what leaked a copy of it, or 10 KiB, with each update would add 10 MiB
+    # in a quarter.
     assert quarters[3] - quarters[2] < 5
     assert quarters[3] - quarters[1] < 10
 
 
-@pytest.mark.skipif(not onednn_is_faster(), reason="oneDNN, which keeps something for each shape, multiplies nothing")
+@pytest.mark.skipif(
+    not onednn_is_faster(),
+    reason="oneDNN, which keeps something for each shape, multiplies nothing",
+)
 def test_new_shapes_of_batches_take_no_memory_that_stays(tmp_path):
-    kept = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}  # as the libraries have them
-    ours, theirs = resident_memory(tmp_path / "a", 150), resident_memory(tmp_path / "b", 150, **kept)
-    print(f"growth from update 10 to 150 in MiB: {ours[-1] - ours[0]:.0f}; without limit {theirs[-1] - theirs[0]:.0f}")
+    # as the libraries have them
+    kept = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
+    ours, theirs = (
+        resident_memory(tmp_path / "a", 150),
+        resident_memory(tmp_path / "b", 150, **kept),
+    )
+    print(
+        f"growth from update 10 to 150 in MiB: {ours[-1] - ours[0]:.0f}; without limit "
+        f"{theirs[-1] - theirs[0]:.0f}"
+    )
     assert ours[-1] - ours[0] < (theirs[-1] - theirs[0]) / 4

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A data worker, a tokenising process, one that trains or a machine dies: nothing hangs or is lost."""
+"""A data worker, a tokenizing process, a trainer or a machine dies: nothing hangs or is lost."""
 
 import json
 import os
@@ -47,14 +47,18 @@ def command_line(pid):
 
 
 @pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGKILL, 1)])
-def test_data_workers_ignore_sigterm_and_end_the_run_when_they_are_killed(tmp_path, number, expected):
+def test_data_workers_ignore_sigterm_and_end_the_run_when_they_are_killed(
+    tmp_path, number, expected
+):
     def command(folder, num_workers):
         options = {"max_steps": 200, "dataloader_num_workers": num_workers}
         return [sys.executable, str(SCRIPT), str(tmp_path / folder), json.dumps(options)]
 
     process = start(command("run", 2), tmp_path)
     has_begun = wait_until(
-        lambda: list_checkpoints(tmp_path / "run") and descendants(process.pid), process, pause=0.002
+        lambda: list_checkpoints(tmp_path / "run") and descendants(process.pid),
+        process,
+        pause=0.002,
     )
     assert has_begun
     for worker in descendants(process.pid):
@@ -62,7 +66,10 @@ def test_data_workers_ignore_sigterm_and_end_the_run_when_they_are_killed(tmp_pa
     status, errors = finish(process, tmp_path, timeout=60)
     assert status == expected, errors[-3000:]
     if status:
-        assert re.search(r"DataLoader worker .*(killed by signal|exited unexpectedly)|ConnectionResetError", errors)
+        assert re.search(
+            r"DataLoader worker .*(killed by signal|exited unexpectedly)|ConnectionResetError",
+            errors,
+        )
     for each in (command("run", 2), command("whole", 0)):
         status, errors = run(each, tmp_path)
         assert status == 0, errors[-3000:]
@@ -78,7 +85,11 @@ def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_
     begun = re.compile(rf"num_proc=2.* [1-9]\d*/{4 * 20_000}")
     assert wait_until(lambda: begun.search(read_errors(tmp_path)), process, pause=0.002)
     helpers = ("resource_tracker", "forkserver", "main(")  # of multiprocessing
-    pool = [pid for pid in descendants(process.pid) if not any(name in command_line(pid) for name in helpers)]
+    pool = [
+        pid
+        for pid in descendants(process.pid)
+        if not any(name in command_line(pid) for name in helpers)
+    ]
     os.kill(pool[victim], signal.SIGKILL)
     status, errors = finish(process, tmp_path, timeout=60)
     reasons = "subprocesses has abruptly died|Connection|EOFError|Broken pipe"
@@ -86,7 +97,9 @@ def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_
     assert not (tmp_path / "run").exists()
     assert run(train_command("run", "--num-proc", "2", **options), tmp_path)[0] == 0
     assert run(train_command("whole", "--num-proc", "1", **options), tmp_path)[0] == 0
-    weights = [(tmp_path / folder / "model.safetensors").read_bytes() for folder in ("run", "whole")]
+    weights = [
+        (tmp_path / folder / "model.safetensors").read_bytes() for folder in ("run", "whole")
+    ]
     assert weights[0] == weights[1]
 
 
@@ -102,7 +115,11 @@ def torchrun(*options):
 
 def ranks_of(launcher):
     """The processes that a launcher has started."""
-    return [child for child in descendants(launcher.pid) if "vaswani_transformer.cli" in command_line(child)]
+    return [
+        child
+        for child in descendants(launcher.pid)
+        if "vaswani_transformer.cli" in command_line(child)
+    ]
 
 
 def wait_for(path, launcher):
@@ -116,7 +133,9 @@ def two_ranks(tmp_path_factory):
 
 
 @pytest.mark.parametrize("victim", [0, 1, None])
-def test_one_of_two_processes_is_killed_or_both_are_stopped_and_nothing_is_lost(workplace, two_ranks, victim):
+def test_one_of_two_processes_is_killed_or_both_are_stopped_and_nothing_is_lost(
+    workplace, two_ranks, victim
+):
     launcher = start(torchrun(), workplace)
     wait_for(workplace / "run" / "checkpoint-10", launcher)
     ranks = ranks_of(launcher)
@@ -133,14 +152,25 @@ def test_one_of_two_processes_is_killed_or_both_are_stopped_and_nothing_is_lost(
     check_same_end(workplace / "run", two_ranks)
 
 
-def test_run_on_two_machines_that_loses_a_process_then_a_machine_loses_nothing(workplace, two_ranks, free_port):
-    layout = ["--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", "--rdzv-id=toy", "--rdzv-backend=c10d"]
-    # Without it torch 2.13 gives restarted processes the store of those before, with their addresses.
+def test_run_on_two_machines_that_loses_a_process_then_a_machine_loses_nothing(
+    workplace, two_ranks, free_port
+):
+    layout = [
+        "--nnodes=2",
+        "--nproc-per-node=1",
+        "--max-restarts=1",
+        "--rdzv-id=toy",
+        "--rdzv-backend=c10d",
+    ]
+    # Without it torch 2.13 gives restarted processes the store of those before, with their
+    # addresses.
     new_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 
     def launch():
         return [
-            start(torchrun(*layout, f"--rdzv-endpoint=localhost:{free_port}"), workplace, **new_store)
+            start(
+                torchrun(*layout, f"--rdzv-endpoint=localhost:{free_port}"), workplace, **new_store
+            )
             for _ in range(2)
         ]
 

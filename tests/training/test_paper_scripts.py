@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The scripts that reproduce the paper's tables and figures: they run, and their figures are what they say."""
+"""The scripts that reproduce the paper's tables and figures: they run, and their figures are what
+they say.
+"""
 
 import dataclasses
 import itertools
@@ -59,7 +61,10 @@ def run(monkeypatch, tmp_path, capsys):
     [
         ("table1 --n 70 --d 100 --r 7", rf"(?s){70 * 100**2:,}.*\D{70 // 7}\n"),
         ("table3 --vocab-size 32000", "with 32,000 shared"),
-        ("cost --recipe paper-base-en-de --tokens-per-second 50000", rf"hours +{5e9 / 50000 / 3600:.3g} +12\n"),
+        (
+            "cost --recipe paper-base-en-de --tokens-per-second 50000",
+            rf"hours +{5e9 / 50000 / 3600:.3g} +12\n",
+        ),
     ],
 )
 def test_tables_take_sizes_and_speeds(words, shown, run):
@@ -77,7 +82,9 @@ def test_eager_attention_alone_holds_scores_and_weights_of_all_heads():
 
 
 def test_exponent_is_fitted_over_the_upper_half():
-    assert measure_layers.fit_exponent({10: 9, 20: 9, 30: 900, 40: 1600, 50: 2500}) == pytest.approx(2)
+    assert measure_layers.fit_exponent(
+        {10: 9, 20: 9, 30: 900, 40: 1600, 50: 2500}
+    ) == pytest.approx(2)
 
 
 def test_peak_memory_is_what_is_held_at_once():
@@ -101,8 +108,12 @@ def test_layers_are_measured_and_drawn(run):
 
 def test_positions_hold_the_formula():
     table, products = draw_positions(64, 30).axes[:2]
-    expected = [sum(math.cos(k / 10_000 ** (2 * i / 64)) for i in range(32)) for k in range(-15, 15)]
-    np.testing.assert_allclose(products.get_lines()[0].get_ydata(), expected, rtol=0, atol=64 * 2e-7)
+    expected = [
+        sum(math.cos(k / 10_000 ** (2 * i / 64)) for i in range(32)) for k in range(-15, 15)
+    ]
+    np.testing.assert_allclose(
+        products.get_lines()[0].get_ydata(), expected, rtol=0, atol=64 * 2e-7
+    )
     assert table.images[0].get_array()[1, 0] == pytest.approx(math.sin(1))
 
 
@@ -114,7 +125,9 @@ def test_schedule_is_equation_3_with_its_peak():
     assert lines[0].get_ydata().tolist() == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("words", [["positions", "--d-model", 8], ["learning-rate", "--max-steps", 20]], ids=str)
+@pytest.mark.parametrize(
+    "words", [["positions", "--d-model", 8], ["learning-rate", "--max-steps", 20]], ids=str
+)
 def test_figure_is_written(words, run):
     run("figures.py", *words, "--output", "figure.png")
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
@@ -123,7 +136,9 @@ def test_figure_is_written(words, run):
 def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer, run):
     source, model = "A dog runs.", make_model(scale=2.5)
     (target,) = translate(model, tiny_tokenizer, [source])
-    printed = run("draw_attention.py", "--model", trained, "--source", source, "--output", "attention.png")
+    printed = run(
+        "draw_attention.py", "--model", trained, "--source", source, "--output", "attention.png"
+    )
     assert printed == f"{target}\nwritten to attention.png\n"
     assert Path("attention.png").read_bytes().startswith(b"\x89PNG")
 
@@ -141,7 +156,9 @@ def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer,
 
 
 def tokens_of_words(tokenizer, text):
-    """Positions of the tokens of each word, counted in bytes: a character of a byte-level token stands for one."""
+    """Positions of the tokens of each word, counted in bytes: a character of a byte-level token
+    stands for one.
+    """
     text = strip_white_space(text)  # which no token has
     word_of_byte, number, previous = [], -1, " "
     for character in text:
@@ -157,10 +174,18 @@ def tokens_of_words(tokenizer, text):
 
 
 def naive_alignment(model, tokenizer, source, target, layer, heads):
-    """Loops over words, tokens and heads of one unpadded pair, on the weights that the model returns."""
-    source_ids, target_ids = (tokenizer(text, return_tensors="pt")["input_ids"] for text in (source, target))
+    """Loops over words, tokens and heads of one unpadded pair, on the weights that the model
+    returns.
+    """
+    source_ids, target_ids = (
+        tokenizer(text, return_tensors="pt")["input_ids"] for text in (source, target)
+    )
     with torch.no_grad():
-        weights = model(source_ids, labels=target_ids, output_attentions=True).cross_attentions[layer][0].tolist()
+        weights = (
+            model(source_ids, labels=target_ids, output_attentions=True)
+            .cross_attentions[layer][0]
+            .tolist()
+        )
     pairs = []
     for number, target_tokens in enumerate(tokens_of_words(tokenizer, target)):
         sums = [
@@ -171,17 +196,28 @@ def naive_alignment(model, tokenizer, source, target, layer, heads):
     return " ".join(pairs)
 
 
-@pytest.mark.parametrize(("options", "layer", "heads"), [("", 1, [0, 1]), ("--layer 0 --heads 1", 0, [1])])
+@pytest.mark.parametrize(
+    ("options", "layer", "heads"), [("", 1, [0, 1]), ("--layer 0 --heads 1", 0, [1])]
+)
 def test_words_are_aligned_as_one_pair_at_a_time_on_returned_weights(
     options, layer, heads, trained, tiny_tokenizer, run, tmp_path
 ):
     sources = [SENTENCES[0], "A  dog", "", "Two women read a book. ", "é 日 dog", "Кот спит.", " "]
-    targets = [SENTENCES[1], "Ein Hund, ein Hund rennt.", "Park", " Ein  Hundé", "Park Park", "猫が 寝る", "Ein"]
+    targets = [
+        SENTENCES[1],
+        "Ein Hund, ein Hund rennt.",
+        "Park",
+        " Ein  Hundé",
+        "Park Park",
+        "猫が 寝る",
+        "Ein",
+    ]
     for name, lines in (("source", sources), ("target", targets)):
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     model = make_model(scale=2.5, attn_implementation="eager")
     expected = [
-        naive_alignment(model, tiny_tokenizer, *pair, layer, heads) for pair in zip(sources, targets, strict=True)
+        naive_alignment(model, tiny_tokenizer, *pair, layer, heads)
+        for pair in zip(sources, targets, strict=True)
     ]
     files = ["--source", "source", "--target", "target", "--max-tokens-per-batch", 90]
     assert run("align.py", "--model", trained, *files, *options.split()).splitlines() == expected
@@ -205,8 +241,14 @@ TINY = Recipe(
 @pytest.mark.parametrize("budget", [None, 300], ids=["whole", "accumulated"])
 def test_counted_tokens_are_those_of_the_batches_after_the_warm_up(budget):
     recipe = dataclasses.replace(TINY, max_padded_tokens_per_device=budget)
-    lengths = [np.array(synthetic_pairs(recipe)[f"{side}_length"][:]) for side in ("source", "target")]
-    limits = {"max_source_tokens": 300, "max_target_tokens": 250, "max_padded_tokens": budget or 4096}
+    lengths = [
+        np.array(synthetic_pairs(recipe)[f"{side}_length"][:]) for side in ("source", "target")
+    ]
+    limits = {
+        "max_source_tokens": 300,
+        "max_target_tokens": 250,
+        "max_padded_tokens": budget or 4096,
+    }
     sampler = TokenBatchSampler(*lengths, **limits)
     steps = sampler.accumulation_steps
     rows = list(itertools.chain(*list(sampler)[3 * steps : (3 + 4) * steps]))
@@ -223,7 +265,9 @@ def test_made_up_pairs_have_the_lengths_of_wmt14():
     for side, deviation in (("source", 0.55), ("target", (0.55**2 + 0.18**2) ** 0.5)):
         assert np.mean(lengths[side]) == pytest.approx(27, rel=0.01)
         assert np.std(np.log(lengths[side])) == pytest.approx(deviation, rel=0.02)
-    assert np.corrcoef(np.log(lengths["source"]), np.log(lengths["target"]))[0, 1] == pytest.approx(0.95, abs=0.01)
+    assert np.corrcoef(np.log(lengths["source"]), np.log(lengths["target"]))[0, 1] == pytest.approx(
+        0.95, abs=0.01
+    )
 
 
 def test_made_up_sentences_end_in_eos_alone():
@@ -256,10 +300,13 @@ def trained(tmp_path_factory, tiny_tokenizer):
     tiny_tokenizer.save_pretrained(folder)
     (folder / "snapshots").mkdir()
     for step in (2, 4, 10):
-        weights = dict(make_model(seed=step, scale=2.5).named_parameters())  # a tied tensor once, as in a snapshot
+        # a tied tensor once, as in a snapshot
+        weights = dict(make_model(seed=step, scale=2.5).named_parameters())
         save_file(weights, folder / "snapshots" / f"step-{step:08d}.safetensors")
     for number, language in enumerate(("en", "de")):
-        (folder / f"test.{language}").write_text("\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8")
+        (folder / f"test.{language}").write_text(
+            "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
+        )
     return folder
 
 
@@ -269,11 +316,17 @@ def corpus(trained):
 
 
 def scores(results):
-    return {name: value for name, value in results.items() if name.startswith("test_") and name != "test_runtime"}
+    return {
+        name: value
+        for name, value in results.items()
+        if name.startswith("test_") and name != "test_runtime"
+    }
 
 
 def evaluated(model, tokenizer, corpus, **options):
-    return scores(evaluate_model(model, tokenizer, load_evaluation_set(**corpus), **LIMIT, **options)[0])
+    return scores(
+        evaluate_model(model, tokenizer, load_evaluation_set(**corpus), **LIMIT, **options)[0]
+    )
 
 
 def test_averages_are_of_the_newest_snapshots(trained, corpus, tiny_tokenizer):
@@ -282,23 +335,30 @@ def test_averages_are_of_the_newest_snapshots(trained, corpus, tiny_tokenizer):
         states = [make_model(seed=seed, scale=2.5).state_dict() for seed in seeds]
         model = make_model()
         with torch.no_grad():
-            model.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+            model.load_state_dict(
+                {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+            )
         assert scores(point) == evaluated(model, tiny_tokenizer, corpus)
 
 
-@pytest.mark.parametrize(("choice", "values"), [("num_beams", [1, 3]), ("length_penalty", [0.0, 2.0])])
+@pytest.mark.parametrize(
+    ("choice", "values"), [("num_beams", [1, 3]), ("length_penalty", [0.0, 2.0])]
+)
 def test_search_is_that_of_generate_with_the_value(choice, values, trained, corpus, tiny_tokenizer):
     found = list(sweep(choice, trained, corpus, values=values, **LIMIT))
     assert [point[choice] for point in found] == values
     assert [scores(point) for point in found] == [
-        evaluated(make_model(scale=2.5), tiny_tokenizer, corpus, **{choice: value}) for value in values
+        evaluated(make_model(scale=2.5), tiny_tokenizer, corpus, **{choice: value})
+        for value in values
     ]
 
 
 def test_sweep_shows_only_what_was_measured(trained, corpus):
     (found,) = sweep("num_beams", trained, corpus, values=[1], **LIMIT)
     del found["test_paper_bleu"]
-    head, line = (re.split("  +", row.strip()) for row in format_sweep("num_beams", [found]).splitlines()[:2])
+    head, line = (
+        re.split("  +", row.strip()) for row in format_sweep("num_beams", [found]).splitlines()[:2]
+    )
     assert head == ["num_beams", "sacreBLEU", "chrF", "length ratio", "seconds"]
     assert len(line) == 5
     (line,) = draw_sweep("num_beams", [found]).axes[0].lines
@@ -306,9 +366,18 @@ def test_sweep_shows_only_what_was_measured(trained, corpus):
 
 
 def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(trained, corpus, run):
-    data = ["--model", trained, "--source", corpus["source_file"], "--reference", corpus["target_file"]]
+    data = [
+        "--model",
+        trained,
+        "--source",
+        corpus["source_file"],
+        "--reference",
+        corpus["target_file"],
+    ]
     files = ["--results", "sweep.json", "--output", "sweep.svg"]
-    text = run("sweep.py", "num-beams", *data, "--values", 1, 2, "--max-new-tokens-over-source", 3, *files)
+    text = run(
+        "sweep.py", "num-beams", *data, "--values", 1, 2, "--max-new-tokens-over-source", 3, *files
+    )
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["1", "2"]
     assert "The paper chose 4." in text
     results = json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]
@@ -327,9 +396,15 @@ def test_values_tried_hold_the_papers(choice):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
-    scaled, paper = scaled_recipe(name, get_recipe("paper-base-en-de")), get_recipe(f"table3-{name}")
+    scaled, paper = (
+        scaled_recipe(name, get_recipe("paper-base-en-de")),
+        get_recipe(f"table3-{name}"),
+    )
     assert scaled.model_config().to_dict() == paper.model_config().to_dict()
-    assert (scaled.label_smoothing_factor, scaled.max_steps) == (paper.label_smoothing_factor, paper.max_steps)
+    assert (scaled.label_smoothing_factor, scaled.max_steps) == (
+        paper.label_smoothing_factor,
+        paper.max_steps,
+    )
 
 
 @pytest.mark.parametrize(
@@ -342,11 +417,20 @@ def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
 def test_row_at_tiny_size_has_these_values(name, values):
     recipe = scaled_recipe(name, get_recipe(BASE))
     config = recipe.model_config()
-    sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
+    sizes = (
+        config.num_encoder_layers,
+        config.d_model,
+        config.d_ff,
+        config.num_heads,
+        config.d_k,
+        config.d_v,
+    )
     assert (*sizes, config.dropout, recipe.label_smoothing_factor, recipe.max_steps) == values
 
 
-@pytest.mark.parametrize(("name", "change"), [("C1", {"num_encoder_layers": 4}), ("D1", {"dropout": 0.0})])
+@pytest.mark.parametrize(
+    ("name", "change"), [("C1", {"num_encoder_layers": 4}), ("D1", {"dropout": 0.0})]
+)
 def test_row_that_does_not_scale_is_refused(name, change):
     with pytest.raises(ValueError, match=f"`{next(iter(change))}` must scale"):
         scaled_recipe(name, get_recipe(BASE, **change))
@@ -356,8 +440,17 @@ def test_row_that_does_not_scale_is_refused(name, change):
 def recipe(tmp_path_factory):
     """Base row of a tiny model on two text files a split."""
     splits = {"train": make_pairs(80), "validation": make_pairs(6, seed=1)}
-    sizes = {"num_heads": 8, "num_encoder_layers": 3, "num_decoder_layers": 3, "target_language": "de"}
-    limits = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "max_new_tokens_over_source": 2}
+    sizes = {
+        "num_heads": 8,
+        "num_encoder_layers": 3,
+        "num_decoder_layers": 3,
+        "target_language": "de",
+    }
+    limits = {
+        "max_source_tokens_per_batch": 200,
+        "max_target_tokens_per_batch": 200,
+        "max_new_tokens_over_source": 2,
+    }
     options = {"max_steps": 2, "warmup_steps": 2, "save_steps": 2, "generation_num_beams": 0}
     return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **limits, **options)
 
@@ -369,8 +462,13 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path, mon
     assert len({path.read_bytes() for path in tmp_path.glob("*/tokenizer.json")}) == 1
     lines = format_rows(recipe, tmp_path).splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["base", "C1"]
-    runs = [json.loads((tmp_path / f"base-seed{seed}" / "train_results.json").read_text()) for seed in (0, 1)]
+    runs = [
+        json.loads((tmp_path / f"base-seed{seed}" / "train_results.json").read_text())
+        for seed in (0, 1)
+    ]
     mean = sum(run["last_eval_perplexity"] for run in runs) / 2
     assert f" {mean:.2f} ± " in lines[1] and f"{100 * (6.11 / 4.92 - 1):+.1f} %" in lines[2]
-    monkeypatch.setattr(train_table3, "train", lambda *args, **options: pytest.fail("trained again"))
+    monkeypatch.setattr(
+        train_table3, "train", lambda *args, **options: pytest.fail("trained again")
+    )
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)

@@ -11,13 +11,17 @@ from vaswani_transformer.training.averaging import list_snapshots
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
 
-each_target = pytest.mark.parametrize("targets", [["q_proj", "fc1"], ["q_proj", "lm_head"]], ids=" ".join)
+each_target = pytest.mark.parametrize(
+    "targets", [["q_proj", "fc1"], ["q_proj", "lm_head"]], ids=" ".join
+)
 
 
 def adapted(model, targets=("q_proj", "fc1")):
     """The model with a LoRA adapter, always the same."""
     torch.manual_seed(0)
-    return peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=[*targets]))
+    return peft.get_peft_model(
+        model, peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=[*targets])
+    )
 
 
 @pytest.fixture
@@ -35,29 +39,47 @@ def test_lora_model_trains_all_of_its_adapter_alone(make_lora_trainer, targets):
     trainer = make_lora_trainer(targets)
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
     trainer.train()
-    changed = {name for name, tensor in trainer.model.state_dict().items() if not tensor.equal(before[name])}
+    changed = {
+        name
+        for name, tensor in trainer.model.state_dict().items()
+        if not tensor.equal(before[name])
+    }
     assert changed == {name for name in before if "lora_" in name}
 
 
 @pytest.mark.slow
 @each_target
-def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(make_lora_trainer, dataset, targets):
-    everything = {"max_source_tokens_per_batch": 10000, "max_target_tokens_per_batch": 10000, "max_steps": 1}
+def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(
+    make_lora_trainer, dataset, targets
+):
+    everything = {
+        "max_source_tokens_per_batch": 10000,
+        "max_target_tokens_per_batch": 10000,
+        "max_steps": 1,
+    }
     trainer = make_lora_trainer(targets, **everything)
     loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
     trainer.train()
     found = logged(trainer, "loss") + logged(trainer, "nll")
     assert found == pytest.approx([loss / tokens, nll / tokens], rel=1e-5)
     nll = naive_sums(trainer.model, dataset, smoothing=0.1)[1]
-    assert trainer.evaluate(dataset, num_beams=1)["eval_nll"] == pytest.approx(nll / tokens, rel=1e-5)
+    assert trainer.evaluate(dataset, num_beams=1)["eval_nll"] == pytest.approx(
+        nll / tokens, rel=1e-5
+    )
 
 
 @pytest.mark.slow
 @each_target
 def test_accumulation_does_not_change_the_training_of_a_lora_model(make_lora_trainer, targets):
-    options = {"max_steps": 5, "optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant"}
+    options = {
+        "max_steps": 5,
+        "optim": "sgd",
+        "learning_rate": 0.5,
+        "lr_scheduler_type": "constant",
+    }
     trainers = [
-        make_lora_trainer(targets, dtype="float64", gradient_accumulation_steps=steps, **options) for steps in (1, 3)
+        make_lora_trainer(targets, dtype="float64", gradient_accumulation_steps=steps, **options)
+        for steps in (1, 3)
     ]
     for trainer in trainers:
         trainer.train()
@@ -84,7 +106,9 @@ def test_lora_model_searches_as_the_paper_does(make_lora_trainer):
 def test_lora_model_is_scored_by_its_translations(make_lora_trainer, untranslated, monkeypatch):
     dataset, bleu = untranslated
     trainer = make_lora_trainer()
-    monkeypatch.setattr(trainer.model.get_base_model(), "generate", lambda input_ids, **options: input_ids)
+    monkeypatch.setattr(
+        trainer.model.get_base_model(), "generate", lambda input_ids, **options: input_ids
+    )
     assert trainer.evaluate(dataset)["eval_sacrebleu"] == pytest.approx(bleu)
 
 

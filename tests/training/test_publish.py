@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What of a folder is published, and what is refused before anything is sent; tests/test_hub.py has the rest."""
+"""What of a folder is published, and what is refused before anything is sent; tests/test_hub.py has
+the rest.
+"""
 
 import hashlib
 import json
@@ -27,7 +29,9 @@ PUBLISHED = CODE | {
 
 
 class Hub:
-    """What `push_model` asks of the Hub: a public repo of "me", which bare names lead to, with files of its own."""
+    """What `push_model` asks of the Hub: a public repo of "me", which bare names lead to, with
+    files of its own.
+    """
 
     def __init__(self, **_):
         self.deleted = []
@@ -40,21 +44,32 @@ class Hub:
         return SimpleNamespace(private=False)
 
     def list_repo_files(self, repo_id, revision=None):
-        return ["model-old.safetensors", "models/small.safetensors", "adapter_de/notes.md", "onnx/model.onnx"]
+        return [
+            "model-old.safetensors",
+            "models/small.safetensors",
+            "adapter_de/notes.md",
+            "onnx/model.onnx",
+        ]
 
     def create_commit(self, repo_id, operations, **_):
-        self.deleted += [each.path_in_repo for each in operations if isinstance(each, CommitOperationDelete)]
+        self.deleted += [
+            each.path_in_repo for each in operations if isinstance(each, CommitOperationDelete)
+        ]
 
 
 @pytest.mark.parametrize("name", ["secret", "me/secret"])
 def test_model_for_a_private_repo_is_not_pushed_to_a_public_one(folder, monkeypatch, name):
     monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
     monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
-    with pytest.raises(ValueError, match="`private` must not be set for a public repo, got me/secret"):
+    with pytest.raises(
+        ValueError, match="`private` must not be set for a public repo, got me/secret"
+    ):
         push_model(folder, name, private=True)
 
 
-def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users(folder, monkeypatch):
+def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users(
+    folder, monkeypatch
+):
     hub = Hub()
     monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", lambda **_: hub)
     monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
@@ -66,7 +81,9 @@ def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users
 def test_license_of_the_option_wins_and_stays_in_the_card(folder, monkeypatch, given, found):
     validated = []
     monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
-    monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda card: validated.append(card.data.license))
+    monkeypatch.setattr(
+        "huggingface_hub.ModelCard.validate", lambda card: validated.append(card.data.license)
+    )
     push_model(folder, "me/model", license=given)
     assert validated == [found]
     assert (folder / "README.md").read_text() == f"---\nlicense: {found}\n---\n# A model\n"
@@ -109,7 +126,12 @@ def test_published_code_is_the_packages_and_none_of_an_earlier_version(folder):
 
 
 def test_published_are_recipe_and_all_results_of_a_run(folder):
-    results = {"recipe.json", "train_results.json", "test_results.json", "test_results-newstest2014.json"}
+    results = {
+        "recipe.json",
+        "train_results.json",
+        "test_results.json",
+        "test_results-newstest2014.json",
+    }
     for name in results | {"training_curves.png"}:
         (folder / name).write_text("{}")
     assert names(folder) == PUBLISHED | results | {"training_curves.png"}
@@ -117,7 +139,14 @@ def test_published_are_recipe_and_all_results_of_a_run(folder):
 
 def test_never_published_is_the_state_of_a_training(folder):
     before = names(folder)
-    state = ("training_args.bin", "optimizer.pt", "trainer_state.json", "notes.txt", "pytorch_model.bin", "other.png")
+    state = (
+        "training_args.bin",
+        "optimizer.pt",
+        "trainer_state.json",
+        "notes.txt",
+        "pytorch_model.bin",
+        "other.png",
+    )
     for name in (*state, "after-2-updates-test_results.json"):
         (folder / name).write_bytes(b"")
     for name in ("checkpoint-2", "snapshots", "_unfinished"):
@@ -131,10 +160,14 @@ def test_published_are_shards_with_their_index(folder, tiny_model):
     tiny_model.save_pretrained(folder, max_shard_size="10KB")
     shards = {path.name for path in folder.glob("model-*.safetensors")}
     assert len(shards) > 1
-    assert names(folder) == PUBLISHED - {"model.safetensors"} | shards | {"model.safetensors.index.json"}
+    assert names(folder) == PUBLISHED - {"model.safetensors"} | shards | {
+        "model.safetensors.index.json"
+    }
 
 
-@pytest.mark.parametrize("name", ["README.md", "tokenizer.json", "model.safetensors", "loss_vaswani_transformer.py"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "tokenizer.json", "model.safetensors", "loss_vaswani_transformer.py"]
+)
 def test_incomplete_folder_is_refused_by_what_it_lacks(name, folder):
     (folder / name).unlink()
     (folder / "pytorch_model.bin").write_bytes(b"pickled weights are none")
@@ -160,17 +193,23 @@ def test_config_that_names_code_of_another_place_is_not_pushed(key, place, folde
         published_files(folder)
 
 
-@pytest.mark.parametrize("name", ["README.md", "test_results-x.json", "loss_vaswani_transformer.py"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "test_results-x.json", "loss_vaswani_transformer.py"]
+)
 def test_link_out_of_the_folder_is_not_pushed(name, folder, tmp_path):
     (tmp_path / "secret").write_text("mine")
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match=f"must hold its files itself, got a link from .*{name} to {tmp_path}/sec"):
+    with pytest.raises(
+        ValueError, match=f"must hold its files itself, got a link from .*{name} to {tmp_path}/sec"
+    ):
         published_files(folder)
 
 
 def test_refused_push_makes_no_repo(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *args, **options: pytest.fail("a repo is made"))
+    monkeypatch.setattr(
+        "huggingface_hub.HfApi.create_repo", lambda *args, **options: pytest.fail("a repo is made")
+    )
     (folder / "test_results-x.json").symlink_to(tmp_path / "secret")
     with pytest.raises(ValueError, match="must hold its files itself"):
         push_model(folder, "me/model")
@@ -182,7 +221,8 @@ def test_adapter_of_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
     with pytest.raises(
-        ValueError, match=f"adapter_config.json` must name a base model on the Hub, got {base!r}. Push"
+        ValueError,
+        match=f"adapter_config.json` must name a base model on the Hub, got {base!r}. Push",
     ):
         published_files(folder)
 
@@ -192,7 +232,9 @@ def test_card_with_a_base_model_in_a_folder_is_not_pushed(base, folder, tmp_path
     (tmp_path / "runs" / "first").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")
-    with pytest.raises(ValueError, match="README.md` must name a base model on the Hub, got '.*runs/first'. Push"):
+    with pytest.raises(
+        ValueError, match="README.md` must name a base model on the Hub, got '.*runs/first'. Push"
+    ):
         published_files(folder)
 
 
@@ -226,7 +268,8 @@ def test_draft_of_the_trainers_card_names_task_and_languages(make_trainer, tmp_p
 
 def test_process_without_a_repo_pushes_nothing_at_a_save(make_trainer, tmp_path, monkeypatch):
     trainer = make_trainer()
-    monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)  # the repo is made in the main process
+    # the repo is made in the main process
+    monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)
     trainer._push_from_checkpoint(str(tmp_path))
     assert trainer.hub_model_id is None
 
@@ -242,7 +285,9 @@ def test_a_hub_that_fails_stops_no_training(make_trainer, tmp_path, monkeypatch,
     monkeypatch.setattr(HfApi, "list_repo_files", fail)
     trainer = make_trainer(max_steps=6, save_strategy="steps", save_steps=2, push_to_hub=True)
     trainer.train()
-    assert {path.name for path in (tmp_path / "run").glob("checkpoint-*")} == {f"checkpoint-{n}" for n in (2, 4, 6)}
+    assert {path.name for path in (tmp_path / "run").glob("checkpoint-*")} == {
+        f"checkpoint-{n}" for n in (2, 4, 6)
+    }
     assert "A push in the background failed" in caplog.text and "the Hub is down" in caplog.text
     with pytest.raises(ConnectionError, match="the Hub is down"):
         trainer.push_to_hub()

@@ -10,7 +10,14 @@ import pytest
 import transformers
 
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.recipes import OLD_NAMES, RECIPES, Recipe, field_types, get_recipe, recipe_text
+from vaswani_transformer.training.recipes import (
+    OLD_NAMES,
+    RECIPES,
+    Recipe,
+    field_types,
+    get_recipe,
+    recipe_text,
+)
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Recipe), ids=lambda field: field.name)
@@ -39,8 +46,18 @@ def test_model_config_takes_the_tokenizers_size_and_the_recipes_languages():
 
 def test_model_config_takes_every_value_of_the_model():
     sizes = {"d_model": 48, "d_ff": 7, "num_heads": 3, "d_k": 5, "d_v": 9, "num_encoder_layers": 2}
-    sizes |= {"num_decoder_layers": 4, "dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.4}
-    values = {**sizes, "attention_bias": True, "position_encoding": "learned", "source_language": "en"}
+    sizes |= {
+        "num_decoder_layers": 4,
+        "dropout": 0.2,
+        "attention_dropout": 0.3,
+        "activation_dropout": 0.4,
+    }
+    values = {
+        **sizes,
+        "attention_bias": True,
+        "position_encoding": "learned",
+        "source_language": "en",
+    }
     config = Recipe(**values).model_config()
     assert {name: getattr(config, name) for name in values} == values
 
@@ -48,15 +65,19 @@ def test_model_config_takes_every_value_of_the_model():
 def test_resumed_run_may_change_what_changes_no_update_and_bpe_dropout():
     free = [field.name for field in dataclasses.fields(Recipe) if field.metadata["free"]]
     assert sorted(free) == sorted(
-        "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device "
-        "dataloader_num_workers "
-        "eval_steps generation_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams "
-        "length_penalty length_penalty_offset max_new_tokens_over_source bpe_dropout bpe_dropout_side".split()
+        "name description test_split test_source test_target test_pairs max_steps "
+        "max_padded_tokens_per_device dataloader_num_workers eval_steps generation_num_beams "
+        "save_steps save_total_limit logging_steps early_stopping_patience num_beams "(
+            "length_penalty length_penalty_offset max_new_tokens_over_source "
+            "bpe_dropout bpe_dropout_side"
+        ).split()
     )
 
 
 def test_model_config_lists_the_presets_when_the_name_is_unknown():
-    with pytest.raises(ValueError, match=r"`preset` must be one of base, big, .*table3-E, table3-big, got 'huge'"):
+    with pytest.raises(
+        ValueError, match=r"`preset` must be one of base, big, .*table3-E, table3-big, got 'huge'"
+    ):
         get_recipe("quickstart", preset="huge").model_config()
 
 
@@ -122,16 +143,19 @@ def test_printed_recipe_is_the_start_of_ones_own(tmp_path):
 
 def test_file_extends_a_known_recipe_and_an_option_wins_over_both(tmp_path):
     path = own_file(tmp_path, "extends: small\nd_ff: 300\ndropout: 0.2\n")
-    wanted = dataclasses.replace(RECIPES["small"], name="mine", description="", d_ff=300, dropout=0.3)
+    wanted = dataclasses.replace(
+        RECIPES["small"], name="mine", description="", d_ff=300, dropout=0.3
+    )
     assert get_recipe(path, dropout=0.3) == wanted
 
 
 def test_values_are_read_by_the_type_of_their_field(tmp_path):
     path = own_file(
         tmp_path,
-        "source_language: no\ntarget_language: 'on'\nlearning_rate: 1e-4\nname: 007\nattention_bias: True\n"
-        "tokenizer: null\ntrain_source:\n- a.no\n- ñ 日本.no\ntrain_target: [a.on, b.on]\ntrain_weights: [1, 4]\n"
-        "max_tokens_per_sentence:\nlength_penalty: -0\n",
+        "source_language: no\ntarget_language: 'on'\nlearning_rate: 1e-4\nname: "
+        "007\nattention_bias: True\ntokenizer: null\ntrain_source:\n- a.no\n- ñ "
+        "日本.no\ntrain_target: [a.on, b.on]\ntrain_weights: [1, "
+        "4]\nmax_tokens_per_sentence:\nlength_penalty: -0\n",
     )
     assert get_recipe(path) == Recipe(
         source_language="no",
@@ -148,7 +172,13 @@ def test_values_are_read_by_the_type_of_their_field(tmp_path):
 
 
 def test_recipe_of_a_run_is_a_recipe_file(tmp_path):
-    recipe = Recipe(name="ru-uk", description="Тексты", train_source="a.ru", train_target="a.txt", adam_epsilon=1e-30)
+    recipe = Recipe(
+        name="ru-uk",
+        description="Тексты",
+        train_source="a.ru",
+        train_target="a.txt",
+        adam_epsilon=1e-30,
+    )
     recipe.save(tmp_path)
     assert get_recipe(tmp_path / "recipe.json") == recipe
 
@@ -167,18 +197,36 @@ def test_an_option_lays_out_a_file_as_it_does_a_known_recipe(tmp_path):
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("d_ff: 512\nmax_step: 10", "line 2: A recipe has no field max_step. Did you mean max_steps?"),
+        (
+            "d_ff: 512\nmax_step: 10",
+            "line 2: A recipe has no field max_step. Did you mean max_steps?",
+        ),
         ("colour: blue", "line 1: A recipe has no field colour. train --help-all lists"),
-        ("# mine\n\nmax_steps: many", "line 3: max_steps must be a whole number of at least 1.*, got 'many'"),
+        (
+            "# mine\n\nmax_steps: many",
+            "line 3: max_steps must be a whole number of at least 1.*, got 'many'",
+        ),
         ("max_steps: 10,000", "line 1: max_steps must be a whole number .*, got '10,000'"),
         ("dropout: 1.5", r"line 1: dropout must be a number in \[0, 1\), got 1.5"),
         ("streaming: yes", "line 1: streaming must be true or false, got 'yes'"),
-        ("bpe_dropout_side: left", "line 1: bpe_dropout_side must be one of source, target, both, got 'left'"),
+        (
+            "bpe_dropout_side: left",
+            "line 1: bpe_dropout_side must be one of source, target, both, got 'left'",
+        ),
         ("d_ff: [1, 2]", r"line 1: d_ff must be a whole number .*, got \[1, 2\]"),
         ("model: {d_ff: 1}", "line 1: A recipe has no field model"),
-        ("extends: mine.yaml", "line 1: extends must be the name of a built-in recipe, got 'mine.yaml'. Pass a name"),
-        ("d_ff: {a: 1}", "line 1: d_ff must be one value or a list of values, got a nested mapping"),
-        ("seed: 1\ntrain_source: [[a, b], c]", "line 2: train_source must be .*, got a nested sequence"),
+        (
+            "extends: mine.yaml",
+            "line 1: extends must be the name of a built-in recipe, got 'mine.yaml'. Pass a name",
+        ),
+        (
+            "d_ff: {a: 1}",
+            "line 1: d_ff must be one value or a list of values, got a nested mapping",
+        ),
+        (
+            "seed: 1\ntrain_source: [[a, b], c]",
+            "line 2: train_source must be .*, got a nested sequence",
+        ),
         ("? [a]\n: 1", "line 1: The name of a field must be one value"),
         ("extends: small\nextends: medium", "line 2: extends must appear once in a file"),
         ("seed: 1\nd_ff: 3\nseed: 2", "line 3: seed must appear once in a file"),
@@ -228,14 +276,20 @@ def test_data_arguments_are_none_without_data():
 
 def test_files_of_one_split_leave_the_dataset_to_the_others():
     recipe = get_recipe("quickstart", validation_pairs="a.jsonl", validation_split=None)
-    assert recipe.data_arguments("train")["dataset"] == recipe.data_arguments("test")["dataset"] == "builtin"
+    assert (
+        recipe.data_arguments("train")["dataset"]
+        == recipe.data_arguments("test")["dataset"]
+        == "builtin"
+    )
     assert recipe.data_arguments("validation")["pairs_file"] == "a.jsonl"
 
 
 def test_validation_is_on_another_split_or_not_at_all():
     recipe = get_recipe("paper-base-en-de", validation_split="newstest")
     assert recipe.data_arguments("validation")["split"] == "newstest"
-    assert get_recipe("paper-base-en-de", validation_split=None).data_arguments("validation") is None
+    assert (
+        get_recipe("paper-base-en-de", validation_split=None).data_arguments("validation") is None
+    )
 
 
 def test_training_files_replace_the_dataset_for_all_splits():
@@ -250,8 +304,8 @@ def test_data_arguments_pass_a_datasets_own_split_on(split):
 
 
 COUNTS = (
-    "vocab_size d_model num_decoder_layers max_steps warmup_steps snapshot_steps early_stopping_patience eval_steps "
-    "save_steps save_total_limit logging_steps num_beams"
+    "vocab_size d_model num_decoder_layers max_steps warmup_steps snapshot_steps "
+    "early_stopping_patience eval_steps save_steps save_total_limit logging_steps num_beams"
 ).split()
 
 
@@ -262,16 +316,31 @@ WRONG = {
     "max_length_ratio": (0.5, math.nan),
     "learning_rate": (-1.0, 0.0, math.inf),
     "max_grad_norm": (-1.0, math.nan),
-    **{"max_tokens_per_sentence": (1,), "max_source_tokens_per_batch": (1,), "max_target_tokens_per_batch": (0,)},
+    **{
+        "max_tokens_per_sentence": (1,),
+        "max_source_tokens_per_batch": (1,),
+        "max_target_tokens_per_batch": (0,),
+    },
     **{"max_padded_tokens_per_device": (0,), "dropout": (1.0,), "attention_dropout": (-0.1,)},
-    **{"label_smoothing_factor": (1.0,), "adam_beta1": (-0.1,), "adam_beta2": (2.0,), "adam_epsilon": (-1.0,)},
-    **{"num_averaged_snapshots": (-1,), "generation_num_beams": (-1,), "length_penalty": (math.nan,)},
+    **{
+        "label_smoothing_factor": (1.0,),
+        "adam_beta1": (-0.1,),
+        "adam_beta2": (2.0,),
+        "adam_epsilon": (-1.0,),
+    },
+    **{
+        "num_averaged_snapshots": (-1,),
+        "generation_num_beams": (-1,),
+        "length_penalty": (math.nan,),
+    },
     "max_new_tokens_over_source": (-1,),
     "dataloader_num_workers": (-1, 1.5),
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in WRONG.items() for value in values]
+)
 def test_recipe_refuses_a_number_out_of_range(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must .*, got {value!r}. Pass another value"):
         Recipe(**{name: value})
@@ -296,7 +365,11 @@ def test_recipe_takes_numbers_at_the_edge_of_their_range(name, value):
 
 
 def test_every_number_of_a_recipe_has_a_range():
-    numbers = [field for field in dataclasses.fields(Recipe) if field_types()[field.name][0] in (int, float)]
+    numbers = [
+        field
+        for field in dataclasses.fields(Recipe)
+        if field_types()[field.name][0] in (int, float)
+    ]
     assert [field.name for field in numbers if field.metadata["range"] is None] == []
 
 

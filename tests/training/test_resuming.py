@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A training that stops and goes on is the one that never stopped: weights, logs and what they rest on."""
+"""A training that stops and goes on is the one that never stopped: weights, logs and what they rest
+on.
+"""
 
 import json
 import os
@@ -22,9 +24,19 @@ from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
 
 # 6 updates an epoch, a log line every 4, an evaluation every 6, a checkpoint every 3
-COMMON = {"dropout": 0.1, "max_steps": 13, "logging_steps": 4, "eval_strategy": "steps", "eval_steps": 6}
+COMMON = {
+    "dropout": 0.1,
+    "max_steps": 13,
+    "logging_steps": 4,
+    "eval_strategy": "steps",
+    "eval_steps": 6,
+}
 COMMON |= {"save_strategy": "steps", "save_steps": 3, "predict_with_generate": False}
-FIRST_IS_BEST = {"metric_for_best_model": "loss", "greater_is_better": True, "load_best_model_at_end": True}
+FIRST_IS_BEST = {
+    "metric_for_best_model": "loss",
+    "greater_is_better": True,
+    "load_best_model_at_end": True,
+}
 
 
 def result(trainer):
@@ -32,7 +44,9 @@ def result(trainer):
     return {
         "log": [without_times(line) for line in trainer.state.log_history],
         "weights": {name: tensor.tolist() for name, tensor in trainer.model.state_dict().items()},
-        "optimizer": tree_map_only(torch.Tensor, torch.Tensor.tolist, trainer.optimizer.state_dict()),
+        "optimizer": tree_map_only(
+            torch.Tensor, torch.Tensor.tolist, trainer.optimizer.state_dict()
+        ),
         "schedule": trainer.lr_scheduler.state_dict(),
     }
 
@@ -41,7 +55,9 @@ def result(trainer):
 def make(tokenizer, dataset):
     def make(folder, train_dataset=dataset, callbacks=(), **options):
         options = {**COMMON, "eval_dataset": dataset.select(range(6)), **options}
-        return build_trainer(tokenizer, train_dataset, folder, extra={"callbacks": [*callbacks]}, **options)
+        return build_trainer(
+            tokenizer, train_dataset, folder, extra={"callbacks": [*callbacks]}, **options
+        )
 
     return make
 
@@ -89,13 +105,22 @@ def test_run_that_was_stopped_equals_the_one_that_was_not(interrupted, resumed, 
     [
         (7, {"gradient_accumulation_steps": 2}),
         (10, {"bpe_dropout": 0.3}),  # in the second epoch
-        (10, {"bpe_dropout": 0.3, "dataloader_num_workers": 2, "dataloader_persistent_workers": True}),
+        (
+            10,
+            {
+                "bpe_dropout": 0.3,
+                "dataloader_num_workers": 2,
+                "dataloader_persistent_workers": True,
+            },
+        ),
         (6, {f"{kind}_strategy": "epoch" for kind in ("logging", "eval", "save")}),
         (7, {"is_stream": True, "gradient_accumulation_steps": 2, "eval_strategy": "no"}),
     ],
     ids=str,
 )
-def test_sigterm_leaves_no_trace_in_other_trainings(make, interrupted, resumed, dataset, tmp_path, step, options):
+def test_sigterm_leaves_no_trace_in_other_trainings(
+    make, interrupted, resumed, dataset, tmp_path, step, options
+):
     if options.pop("is_stream", False):
         options["train_dataset"] = dataset.to_iterable_dataset(num_shards=3)
     uninterrupted = make(tmp_path / "whole", **options)
@@ -107,7 +132,9 @@ def test_sigterm_leaves_no_trace_in_other_trainings(make, interrupted, resumed, 
 def test_loss_of_the_training_is_the_mean_over_all_updates(make, whole, tmp_path):
     trainer = make(tmp_path, logging_steps=1, eval_strategy="no")
     trainer.train()
-    assert whole["log"][-1]["train_loss"] == pytest.approx(sum(logged(trainer, "loss")) / 13, rel=1e-6)
+    assert whole["log"][-1]["train_loss"] == pytest.approx(
+        sum(logged(trainer, "loss")) / 13, rel=1e-6
+    )
 
 
 def test_intervals_that_change_at_a_resume_take_effect(interrupted, resumed, tmp_path):
@@ -115,7 +142,9 @@ def test_intervals_that_change_at_a_resume_take_effect(interrupted, resumed, tmp
     log = resumed(logging_steps=2, eval_steps=5, save_steps=1).state.log_history
     assert [line["step"] for line in log if "loss" in line] == [4, 8, 10, 12]
     assert [line["step"] for line in log if "eval_loss" in line] == [6, 10, 13]
-    assert [path.name for path in list_checkpoints(tmp_path)][-3:] == [f"checkpoint-{step}" for step in (11, 12, 13)]
+    assert [path.name for path in list_checkpoints(tmp_path)][-3:] == [
+        f"checkpoint-{step}" for step in (11, 12, 13)
+    ]
 
 
 @pytest.mark.slow
@@ -133,7 +162,9 @@ def test_early_stopping_counts_on_after_a_resume(make, interrupted, resumed, tmp
 def test_callback_that_is_new_in_the_resumed_run_is_saved(interrupted, resumed, tmp_path):
     interrupted(7)
     resumed(callbacks=[EarlyStoppingCallback(9)], **FIRST_IS_BEST, save_steps=6)
-    state = json.loads((tmp_path / "checkpoint-13" / "trainer_state.json").read_text(encoding="utf-8"))
+    state = json.loads(
+        (tmp_path / "checkpoint-13" / "trainer_state.json").read_text(encoding="utf-8")
+    )
     assert "EarlyStoppingCallback" in state["stateful_callbacks"]
 
 
@@ -143,14 +174,18 @@ def test_resumed_copy_of_a_run_ends_with_its_own_best_weights(make, resumed, tmp
         state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
         assert state["best_model_checkpoint"] == str(tmp_path / "run" / "checkpoint-6")
     copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
-    shutil.copy(*(copy / f"checkpoint-{step}" / "model.safetensors" for step in (12, 6)))  # the original's is another
+    # the original's is another
+    shutil.copy(*(copy / f"checkpoint-{step}" / "model.safetensors" for step in (12, 6)))
     trainer = resumed(copy, str(copy / "checkpoint-12"), **FIRST_IS_BEST, save_steps=6)
     assert trainer.state.best_model_checkpoint == str(copy / "checkpoint-6")
     trainer.save_model()
-    assert (copy / "model.safetensors").read_bytes() == (copy / "checkpoint-6" / "model.safetensors").read_bytes()
+    assert (copy / "model.safetensors").read_bytes() == (
+        copy / "checkpoint-6" / "model.safetensors"
+    ).read_bytes()
 
 
-@pytest.mark.parametrize("num_processes", [0, 2])  # of transformers' own trainer, and of ours on two devices
+# of transformers' own trainer, and of ours on two devices
+@pytest.mark.parametrize("num_processes", [0, 2])
 def test_sums_start_at_a_checkpoint_of_another_number_of_processes(
     make, interrupted, resumed, whole, tmp_path, caplog, num_processes
 ):
@@ -170,7 +205,9 @@ def test_sums_start_at_a_checkpoint_of_another_number_of_processes(
         expected = logged(every_update, name)
         assert logged(trainer, name)[1] == pytest.approx(sum(expected[6:8]) / 2, rel=1e-6)
     losses = logged(every_update, "loss")
-    assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(sum(losses[6:]) / 7, rel=1e-6)
+    assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(
+        sum(losses[6:]) / 7, rel=1e-6
+    )
 
 
 def test_stream_is_resumed_with_its_number_of_processes(interrupted, resumed, dataset, tmp_path):
@@ -194,9 +231,12 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, interrupted, tmp_path
     interrupted(13)
     trainer, drawn = make(tmp_path, max_steps=14), []
     split = trainer.train_batches._split
-    monkeypatch.setattr(trainer.train_batches, "_split", lambda batch: drawn.append(batch) or split(batch))
+    monkeypatch.setattr(
+        trainer.train_batches, "_split", lambda batch: drawn.append(batch) or split(batch)
+    )
     trainer.train(resume_from_checkpoint=True)
-    assert len(drawn) == 2  # update 14 is the fourth of the third epoch's five; one batch is made ahead
+    # update 14 is the fourth of the third epoch's five; one batch is made ahead
+    assert len(drawn) == 2
 
 
 # ---- failures ----
@@ -211,7 +251,9 @@ def test_resume_warns_of_no_missing_weights(make, resumed, tmp_path, library_log
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["optimizer.pt", "manifest.json"])
-def test_full_disk_while_saving_leaves_the_last_checkpoint(make, resumed, whole, tmp_path, monkeypatch, name):
+def test_full_disk_while_saving_leaves_the_last_checkpoint(
+    make, resumed, whole, tmp_path, monkeypatch, name
+):
     def full(write):
         def save(*args, **kwargs):
             if any(str(value).endswith(f"checkpoint-6/{name}") for value in args):
@@ -276,7 +318,8 @@ def test_snapshots_after_the_checkpoint_do_not_change_the_average_of_a_shorter_r
     assert [path.stem[-2:] for path in list_snapshots(tmp_path)] == ["04", "06", "10", "12"]
     resumed(max_steps=8, **options)
     expected, found = (
-        {path.name: path.read_bytes() for path in list_snapshots(run)[-2:]} for run in (tmp_path / "whole", tmp_path)
+        {path.name: path.read_bytes() for path in list_snapshots(run)[-2:]}
+        for run in (tmp_path / "whole", tmp_path)
     )
     assert found == expected
 

@@ -35,9 +35,24 @@ NO_VALIDATION = {"validation_source": None, "validation_target": None}
 def recipe(tmp_path_factory):
     """Recipe of a tiny model on two text files a split."""
     splits = {"train": make_pairs(80), "validation": make_pairs(6, seed=1)}
-    model = {"num_encoder_layers": 2, "num_decoder_layers": 2, "length_penalty": 0.7, "length_penalty_offset": 2}
-    limits = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "num_averaged_snapshots": 3}
-    steps = {"max_steps": 12, "warmup_steps": 10, "snapshot_steps": 2, "eval_steps": 6, "save_steps": 6}
+    model = {
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "length_penalty": 0.7,
+        "length_penalty_offset": 2,
+    }
+    limits = {
+        "max_source_tokens_per_batch": 200,
+        "max_target_tokens_per_batch": 200,
+        "num_averaged_snapshots": 3,
+    }
+    steps = {
+        "max_steps": 12,
+        "warmup_steps": 10,
+        "snapshot_steps": 2,
+        "eval_steps": 6,
+        "save_steps": 6,
+    }
     known = {"source_language": "en", "target_language": "de", "logging_steps": 3}
     return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **model, **limits, **steps, **known)
 
@@ -57,7 +72,11 @@ def check_same_model(first, second):
 def command(recipe, output_dir):
     """Words of the command that trains a recipe."""
     values = {name: value for name, value in vars(recipe).items() if value not in (None, "")}
-    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    flags = [
+        part
+        for name, value in values.items()
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
     return ["train", "--use-cpu", "--output-dir", str(output_dir), *flags]
 
 
@@ -86,22 +105,35 @@ def train_changed(recipe, tmp_path):
 
 def test_final_generation_config_decodes_as_the_recipe_says_without_frozen_lengths(finished):
     config = read_json(finished[0] / "generation_config.json")
-    names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_length")
+    names = (
+        "num_beams",
+        "length_penalty",
+        "length_penalty_offset",
+        "max_new_tokens_over_source",
+        "max_length",
+    )
     assert [config.get(name) for name in names] == [4, 0.7, 2, 50, None]
 
 
 def test_recipe_and_results_lie_beside_the_model_and_no_pickle(finished, recipe):
     assert Recipe.load(finished[0]) == recipe
     assert read_json(finished[0] / "train_results.json") == finished[1]
-    assert not [path.name for path in finished[0].iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
+    assert not [
+        path.name for path in finished[0].iterdir() if path.suffix in (".bin", ".pt", ".pkl")
+    ]
 
 
 def test_results_report_training_validation_and_averaging(finished):
     results = finished[1]
     last = {f"last_eval_{name}" for name in ("loss", "nll", "perplexity", "sacrebleu", "chrf")}
     assert results.keys() >= {"train_loss", "train_runtime", *last}
-    assert not [name for name in results if name.startswith(("eval_", "best_eval_"))]  # no validation decides
-    assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
+    # no validation decides
+    assert not [name for name in results if name.startswith(("eval_", "best_eval_"))]
+    assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (
+        12,
+        80,
+        3,
+    )
     assert results["train_versions"]["transformers"] == transformers_version
 
 
@@ -119,15 +151,22 @@ def test_results_report_layout_and_cost(train_changed, tmp_path):
     assert (results["train_num_devices"], results["train_device"][:3]) == (1, "CPU")
 
 
-def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_it(finished, recipe):
+def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_it(
+    finished, recipe
+):
     tokenizer = AutoTokenizer.from_pretrained(finished[0])
-    lengths = [len(tokenizer(row["source"])["input_ids"]) for row in load_corpus(**recipe.data_arguments("train"))]
+    lengths = [
+        len(tokenizer(row["source"])["input_ids"])
+        for row in load_corpus(**recipe.data_arguments("train"))
+    ]
     model = AutoModelForSeq2SeqLM.from_pretrained(finished[0])
     assert model.generation_config.longest_training_source == max(lengths)
     assert len(tokenizer("word " * 5000, truncation=True)["input_ids"]) > 5000
 
 
-@pytest.mark.parametrize("fields", [{"train_source": "/nowhere.en"}, {"vocab_size": 100}, {"d_model": 15}])
+@pytest.mark.parametrize(
+    "fields", [{"train_source": "/nowhere.en"}, {"vocab_size": 100}, {"d_model": 15}]
+)
 def test_overwriting_loses_nothing_when_the_new_run_cannot_start(folder, train_changed, fields):
     before = sorted(folder.rglob("*"))
     with pytest.raises((ValueError, FileNotFoundError)):
@@ -141,15 +180,25 @@ def test_overwriting_replaces_the_run(folder, train_changed):
 
 
 @pytest.mark.slow
-def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, train_changed, tmp_path):
+def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(
+    finished, train_changed, tmp_path
+):
     run = tmp_path / "run"
     train_changed(max_steps=6)
     (run / "test_results.json").write_text("of the first half's model", encoding="utf-8")
     results = train_changed(options=RESUME)
-    assert [path.name for path in run.glob("*test_results.json")] == ["after-6-updates-test_results.json"]
-    for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted", "average_eval_nll"):
+    assert [path.name for path in run.glob("*test_results.json")] == [
+        "after-6-updates-test_results.json"
+    ]
+    for name in (
+        "train_source_tokens",
+        "train_target_tokens",
+        "train_flops_counted",
+        "average_eval_nll",
+    ):
         assert results[name] == finished[1][name]
-    assert results["train_runtime"] == results["train_device_seconds"]  # of both legs, on one device
+    # of both legs, on one device
+    assert results["train_runtime"] == results["train_device_seconds"]
     for folder in (run, finished[0]):
         log = read_json(folder / "trainer_state.json")["log_history"]
         assert [entry["step"] for entry in log if "eval_perplexity" in entry] == [6, 12]
@@ -163,7 +212,10 @@ def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_b
     (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
     with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
         results = train_changed(folder, RESUME)
-    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be a JSON file" in caplog.text
+    assert (
+        "No card was written: `" in caplog.text
+        and "test_results_notes.json` must be a JSON file" in caplog.text
+    )
     assert results == finished[1] == read_json(folder / "train_results.json")
     assert read_json(folder / "trainer_state.json") == read_json(finished[0] / "trainer_state.json")
     settings = read_json(folder / "tokenizer_config.json")
@@ -199,7 +251,9 @@ def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_mode
 
 
 @pytest.mark.slow
-def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(finished, folder, train_changed):
+def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(
+    finished, folder, train_changed
+):
     results = {**finished[1], "train_steps": 6, "train_loss": -1.0}
     (folder / "train_results.json").write_text(json.dumps(results), encoding="utf-8")
     again = train_changed(folder, RESUME)
@@ -208,8 +262,12 @@ def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(fin
 
 
 def naive_validation(folder, recipe):
-    """Figures of a folder's model on the validation set as `average_eval_*`, one sentence at a time."""
-    model, tokenizer = (auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))
+    """Figures of a folder's model on the validation set as `average_eval_*`, one sentence at a
+    time.
+    """
+    model, tokenizer = (
+        auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer)
+    )
     corpus = load_corpus(**recipe.data_arguments("validation"))
     rows = tokenize(tokenizer, list(zip(corpus["source"], corpus["target"], strict=True)))
     _, nll, num_tokens = naive_sums(model, rows, smoothing=0.0)
@@ -220,7 +278,9 @@ def naive_validation(folder, recipe):
     return {f"average_eval_{name}": value for name, value in figures.items()}
 
 
-def test_averaged_model_is_measured_on_the_validation_set_with_the_validations_search(finished, recipe):
+def test_averaged_model_is_measured_on_the_validation_set_with_the_validations_search(
+    finished, recipe
+):
     expected = naive_validation(finished[0], recipe)
     assert {name: finished[1][name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert finished[1]["average_eval_nll"] != finished[1]["last_eval_nll"]
@@ -230,8 +290,11 @@ def test_measuring_the_average_leaves_no_trace_in_the_log(finished):
     assert "average" not in (finished[0] / "trainer_state.json").read_text(encoding="utf-8")
 
 
-def test_training_without_validation_set_has_no_validations_and_needs_no_metrics(train_changed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)  # as without the extra [eval]
+def test_training_without_validation_set_has_no_validations_and_needs_no_metrics(
+    train_changed, monkeypatch
+):
+    # as without the extra [eval]
+    monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)
     results = train_changed(max_steps=2, **NO_VALIDATION)
     assert (results["train_steps"], results["num_averaged_snapshots"]) == (2, 1)
     assert not [name for name in results if "eval" in name]
@@ -250,14 +313,20 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
 
 
 @pytest.mark.slow
-def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(train_changed, tmp_path):
+def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(
+    train_changed, tmp_path
+):
     seen = []
 
     def compute_metrics(found):
         seen.append(found.label_ids)
         return {"own": float(-len(seen))}  # the first is the best
 
-    fields = {"load_best_model_at_end": True, "metric_for_best_model": "own", "generation_num_beams": 1}
+    fields = {
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "own",
+        "generation_num_beams": 1,
+    }
     results = train_changed(options={"compute_metrics": compute_metrics}, **fields)
     assert results["best_checkpoint"].endswith("checkpoint-6")
     assert (results["best_eval_own"], results["last_eval_own"]) == (-1.0, -2.0)
@@ -267,7 +336,8 @@ def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(trai
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("language", "is_own", "best", "metric"), [(None, False, 12, 77.0), ("de", False, 6, 0.2), (None, True, 6, 0.2)]
+    ("language", "is_own", "best", "metric"),
+    [(None, False, 12, 77.0), ("de", False, 6, 0.2), (None, True, 6, 0.2)],
 )
 def test_chrf_decides_when_no_language_tells_bleus_tokeniser_of_a_metric_of_ours(
     train_changed, tmp_path, monkeypatch, language, is_own, best, metric
@@ -318,8 +388,16 @@ BEST = {"load_best_model_at_end": True}
             "one of loss, nll, perplexity, got 'chrf'. .*`generation_num_beams`",
         ),
         ({**BEST, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
-        ({"early_stopping_patience": 3, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
-        ({"train_source": None, "train_target": None}, ValueError, "`train_source` and `train_target`"),
+        (
+            {"early_stopping_patience": 3, **NO_VALIDATION},
+            ValueError,
+            "`validation_source` and `validation_target`",
+        ),
+        (
+            {"train_source": None, "train_target": None},
+            ValueError,
+            "`train_source` and `train_target`",
+        ),
         ({"streaming": True}, ValueError, r"`tokenizer` must be given with `streaming`"),
         ({"tokenizer": "/not/a/tokenizer"}, OSError, "/not/a/tokenizer"),
     ],
@@ -334,20 +412,28 @@ def test_train_refuses_what_does_not_go_together_and_writes_nothing(
 
 def test_given_tokenizer_is_used(finished, train_changed, tmp_path):
     train_changed(max_steps=1, tokenizer=str(finished[0]))
-    first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))
+    first, second = (
+        (path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run")
+    )
     assert first == second
 
 
 def test_train_refuses_a_tokenizer_with_other_special_ids(folder, train_changed):
     config = read_json(folder / "tokenizer_config.json")
-    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8")
-    with pytest.raises(ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"):
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8"
+    )
+    with pytest.raises(
+        ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"
+    ):
         train_changed(tokenizer=str(folder))
 
 
 @pytest.mark.parametrize(("steps", "warns"), [(4, False), (5, True)])
 def test_training_that_makes_no_snapshot_to_average_says_so(make_trainer, caplog, steps, warns):
-    describe_plan(make_trainer(max_steps=4, warmup_steps=1, snapshot_steps=steps, num_averaged_snapshots=2))
+    describe_plan(
+        make_trainer(max_steps=4, warmup_steps=1, snapshot_steps=steps, num_averaged_snapshots=2)
+    )
     assert ("Pass --snapshot-steps 1" in caplog.text) == warns
 
 
@@ -367,4 +453,7 @@ def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     assert "Traceback" not in process.errors()
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
     longer = replace(long, max_steps=read_json(state)["global_step"] + 1)
-    assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
+    assert (
+        train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"]
+        == longer.max_steps
+    )

@@ -10,7 +10,9 @@ from vaswani_transformer.training.schedule import (
 )
 
 
-@pytest.mark.parametrize(("step", "expected"), [(1, 1.7469e-07), (4000, 6.9877e-04), (16000, 3.4939e-04)])
+@pytest.mark.parametrize(
+    ("step", "expected"), [(1, 1.7469e-07), (4000, 6.9877e-04), (16000, 3.4939e-04)]
+)
 def test_schedule_of_the_base_model_has_the_papers_values(step, expected):
     ours = paper_peak_learning_rate(512, 4000) * warmup_inverse_sqrt_factor(step, 4000)
     assert ours == pytest.approx(expected, rel=1e-4)

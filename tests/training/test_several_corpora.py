@@ -38,7 +38,10 @@ def prepared(**values):
 
 @pytest.mark.parametrize(
     "named",
-    [{"train_source": ["a.en", "b.en"], "train_target": ["a.de", "b.de"]}, {"train_pairs": ["a.jsonl", "b.jsonl"]}],
+    [
+        {"train_source": ["a.en", "b.en"], "train_target": ["a.de", "b.de"]},
+        {"train_pairs": ["a.jsonl", "b.jsonl"]},
+    ],
 )
 @pytest.mark.parametrize("weights", [None, [1, 4], [2, 1]])
 def test_an_epoch_has_each_pair_as_often_as_its_corpus_weight_says(named, weights):
@@ -47,7 +50,10 @@ def test_an_epoch_has_each_pair_as_often_as_its_corpus_weight_says(named, weight
     first, second = weights or [1, 1]
     expected = {"one dog": first, "two dogs": first, "a red cat": second, "<bt> a cat": second}
     assert Counter(sentences) == expected
-    assert [(each["weight"], each["report"].num_kept, each["report"].num_dropped) for each in data.corpora] == [
+    assert [
+        (each["weight"], each["report"].num_kept, each["report"].num_dropped)
+        for each in data.corpora
+    ] == [
         (first, 2, 1),
         (second, 2, 0),
     ]
@@ -63,7 +69,9 @@ def test_added_tokens_are_one_token_before_the_tokens_of_the_sentence():
     plain, tagged = data.tokenizer(["a cat", "<bt> a cat"])["input_ids"]
     assert tagged == [data.tokenizer.convert_tokens_to_ids("<bt>"), *plain]
     assert tagged in data.train["input_ids"] and len(data.tokenizer) == tagged[0] + 1
-    assert prepared(train_pairs="b.jsonl", added_tokens=["<bt>", "<a>"]).tokenizer("<a><bt>")["input_ids"][:-1] == [
+    assert prepared(train_pairs="b.jsonl", added_tokens=["<bt>", "<a>"]).tokenizer("<a><bt>")[
+        "input_ids"
+    ][:-1] == [
         tagged[0] + 1,
         tagged[0],
     ]
@@ -71,19 +79,34 @@ def test_added_tokens_are_one_token_before_the_tokens_of_the_sentence():
 
 @pytest.mark.slow
 def test_run_with_weights_reports_them_resumes_and_translates(capsys):
-    options = ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "1", "4", "--added-tokens", "<bt>"]
+    options = [
+        "--train-pairs",
+        "a.jsonl",
+        "b.jsonl",
+        "--train-weights",
+        "1",
+        "4",
+        "--added-tokens",
+        "<bt>",
+    ]
     changes = {"train_source": None, "train_target": None, "vocab_size": "280"}
     command = train_arguments(*options, **changes)
     assert main(command) == 0
     said = capsys.readouterr().err
-    assert "Training corpus a.jsonl, 1 times an epoch: kept 2 of 3 pairs; dropped 1 empty_target." in said
+    assert (
+        "Training corpus a.jsonl, 1 times an epoch: kept 2 of 3 pairs; dropped 1 empty_target."
+        in said
+    )
     assert "Training corpus b.jsonl, 4 times an epoch: kept 2 of 2 pairs." in said
     assert json.loads(Path("run/train_results.json").read_text())["train_corpora"] == [
         {"name": "a.jsonl", "weight": 1, "pairs": 2},
         {"name": "b.jsonl", "weight": 4, "pairs": 2},
     ]
     card = Path("run/README.md").read_text()
-    assert "| data | `a.jsonl`, `b.jsonl` |" in card and "| corpus | `b.jsonl`: 2 pairs, 4 times an epoch |" in card
+    assert (
+        "| data | `a.jsonl`, `b.jsonl` |" in card
+        and "| corpus | `b.jsonl`: 2 pairs, 4 times an epoch |" in card
+    )
     assert "train_pairs:\n- a.jsonl\n- b.jsonl\n" in card and "train_weights:\n- 1\n- 4\n" in card
     assert main([*command, "--max-steps", "6", "--resume"]) == 0
     changed = [*train_arguments(**changes), "--resume", *options[:3], "--train-weights", "1", "3"]
@@ -93,18 +116,27 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
         == len(AutoTokenizer.from_pretrained("run")) - 1
     )
     Path("in").write_text("<bt> a cat\n")
-    assert main(["translate", "--model", "run", "--input", "in", "--output", "out", "--device", "cpu"]) == 0
+    assert (
+        main(["translate", "--model", "run", "--input", "in", "--output", "out", "--device", "cpu"])
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--train-pairs", "a.jsonl", "c.jsonl"], "`pairs_file` must be an existing file, got c.jsonl"),
+        (
+            ["--train-pairs", "a.jsonl", "c.jsonl"],
+            "`pairs_file` must be an existing file, got c.jsonl",
+        ),
         (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"],
             "`--train-weights`, got lists of 2 and 1.",
         ),
-        (["--train-source", "a.en", "b.en", "--train-target", "a.de"], "got lists of 2 and 1 and 2."),
+        (
+            ["--train-source", "a.en", "b.en", "--train-target", "a.de"],
+            "got lists of 2 and 1 and 2.",
+        ),
         (
             ["--train-pairs", "a.jsonl", "--train-weights", "0"],
             "`--train-weights` must be a whole number of at least 1",
@@ -120,5 +152,7 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
     ],
 )
 def test_corpora_that_do_not_fit_are_refused_before_anything_is_made(options, message, capsys):
-    assert message in refused(capsys, train_arguments(*options, train_source=None, train_target=None))
+    assert message in refused(
+        capsys, train_arguments(*options, train_source=None, train_target=None)
+    )
     assert not Path("run").exists()

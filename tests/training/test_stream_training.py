@@ -56,13 +56,18 @@ def test_token_ids_are_trained_on_as_text_is(make_trainer, dataset):
         recorded(make_trainer(train_dataset=stream, max_steps=3))
         for stream in (make_stream(), dataset.to_iterable_dataset(num_shards=3))
     )
-    assert [batch["input_ids"].tolist() for batch in text] == [batch["input_ids"].tolist() for batch in ids]
+    assert [batch["input_ids"].tolist() for batch in text] == [
+        batch["input_ids"].tolist() for batch in ids
+    ]
 
 
 def test_padded_tokens_of_a_device_are_bounded(make_trainer):
-    trainer = make_trainer(train_dataset=make_stream(), max_padded_tokens_per_device=100, max_steps=3)
+    trainer = make_trainer(
+        train_dataset=make_stream(), max_padded_tokens_per_device=100, max_steps=3
+    )
     batches = recorded(trainer)
-    assert trainer.args.gradient_accumulation_steps == 3  # 240 real tokens an update, of which a device holds 100
+    # 240 real tokens an update, of which a device holds 100
+    assert trainer.args.gradient_accumulation_steps == 3
     assert max(batch["input_ids"].numel() + batch["labels"].numel() for batch in batches) <= 100
 
 
@@ -73,7 +78,10 @@ def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
     batches = recorded(trainer)
     model.load_state_dict(initial)
     with torch.no_grad():
-        losses = [model(**batch, label_smoothing_factor=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
+        losses = [
+            model(**batch, label_smoothing_factor=0.1, num_items_in_batch=1)["loss"].item()
+            for batch in batches
+        ]
     num_tokens = sum(map(target_tokens, batches))
     assert logged(trainer, "loss") == [pytest.approx(sum(losses) / num_tokens, rel=1e-5)]
 
@@ -91,7 +99,9 @@ def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num
     options = {"max_steps": 10, "dropout": 0.1, "save_strategy": "steps", "save_steps": 5}
     options["dataloader_num_workers"] = num_workers
     whole = trained(train_dataset=make_stream(), **options)
-    resumed = trained(str(tmp_path / "run" / "checkpoint-5"), train_dataset=make_stream(), **options)
+    resumed = trained(
+        str(tmp_path / "run" / "checkpoint-5"), train_dataset=make_stream(), **options
+    )
     for name in ("loss", "nll", "learning_rate", "grad_norm"):
         assert logged(resumed, name) == logged(whole, name)
     check_same_weights(whole, resumed)
@@ -103,7 +113,11 @@ def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num
 @pytest.fixture
 def stream_recipe(tmp_path, tokenizer):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "max_tokens_per_sentence": 8}
+    limits = {
+        "max_source_tokens_per_batch": 120,
+        "max_target_tokens_per_batch": 120,
+        "max_tokens_per_sentence": 8,
+    }
     steps = {"max_steps": 3, "warmup_steps": 2, "snapshot_steps": 3}
     stream = {"streaming": True, "tokenizer": str(tmp_path / "tokenizer")}
     return tiny_recipe(tmp_path, {"train": make_pairs(60)}, **stream, **limits, **steps)
@@ -118,7 +132,9 @@ def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):
 
 
 def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
-    assert "on a stream of 3 shard(s): 4 updates. " in describe_plan(make_trainer(train_dataset=make_stream()))
+    assert "on a stream of 3 shard(s): 4 updates. " in describe_plan(
+        make_trainer(train_dataset=make_stream())
+    )
 
 
 @pytest.mark.parametrize(("steps", "batches"), [(1, 2), (3, 6)])

@@ -13,7 +13,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
-from toy_language import SignalIn, check_same_weights, logged, make_marian, make_pairs, naive_sums, tokenize
+from toy_language import (
+    SignalIn,
+    check_same_weights,
+    logged,
+    make_marian,
+    make_pairs,
+    naive_sums,
+    tokenize,
+)
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -43,7 +51,9 @@ def limits(num_tokens):
     ids=["Marian", "compiled Marian", "no head"],
 )
 def test_model_whose_forward_does_not_smooth_is_refused_by_name(make_trainer, wrap, name):
-    with pytest.raises(TypeError, match=f"`model` .* `label_smoothing_factor` and `return_logits`, got {name}"):
+    with pytest.raises(
+        TypeError, match=f"`model` .* `label_smoothing_factor` and `return_logits`, got {name}"
+    ):
         make_trainer(wrap=wrap)
 
 
@@ -74,16 +84,31 @@ def test_compiled_model_of_ours_trains_as_the_model_does(trained):
 
 @pytest.mark.heavy
 def test_torch_compile_trains_saves_and_resumes_in_two_graphs(trained, tmp_path):
-    """Micro-batches of other sizes are no new graphs; the checkpoint is that of a model that is not compiled."""
-    options = {**limits(300), **SAVING, "max_padded_tokens_per_device": 400, "max_steps": 8, "dtype": "float64"}
+    """Micro-batches of other sizes are no new graphs; the checkpoint is that of a model that is not
+    compiled.
+    """
+    options = {
+        **limits(300),
+        **SAVING,
+        "max_padded_tokens_per_device": 400,
+        "max_steps": 8,
+        "dtype": "float64",
+    }
     plain = trained(output_dir=tmp_path / "plain", **options)
     torch._dynamo.reset()
     counters.clear()
-    options |= {"torch_compile": True, "torch_compile_backend": "eager", "output_dir": tmp_path / "compiled"}
+    options |= {
+        "torch_compile": True,
+        "torch_compile_backend": "eager",
+        "output_dir": tmp_path / "compiled",
+    }
     trained(**options)
     assert counters["stats"]["unique_graphs"] == 2 and not counters["graph_break"]
     resumed = trained(resume=str(tmp_path / "compiled" / "checkpoint-4"), **options)
-    saved = [load_file(tmp_path / run / "checkpoint-8" / "model.safetensors") for run in ("plain", "compiled")]
+    saved = [
+        load_file(tmp_path / run / "checkpoint-8" / "model.safetensors")
+        for run in ("plain", "compiled")
+    ]
     assert saved[0].keys() == saved[1].keys()
     assert logged(resumed, "loss") == pytest.approx(logged(plain, "loss"), rel=1e-6)
 
@@ -102,11 +127,17 @@ def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_traine
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_rows_that_a_map_has_padded_are_refused_before_the_first_update(make_trainer, tokenizer, pairs, is_stream):
+def test_rows_that_a_map_has_padded_are_refused_before_the_first_update(
+    make_trainer, tokenizer, pairs, is_stream
+):
     sources, targets = zip(*pairs, strict=True)
-    columns = tokenizer(list(sources), text_target=list(targets), padding="max_length", max_length=70)
+    columns = tokenizer(
+        list(sources), text_target=list(targets), padding="max_length", max_length=70
+    )
     padded = datasets.Dataset.from_dict({**columns})
-    trainer = make_trainer(train_dataset=padded.to_iterable_dataset() if is_stream else padded, eval_dataset=padded)
+    trainer = make_trainer(
+        train_dataset=padded.to_iterable_dataset() if is_stream else padded, eval_dataset=padded
+    )
     for use in (trainer.train, trainer.evaluate):
         with pytest.raises(ValueError, match="`input_ids` must hold no padding"):
             use()
@@ -123,7 +154,9 @@ def test_bpe_dropout_that_cannot_be_is_refused(make_trainer, name, value):
 
 
 @pytest.mark.parametrize("smoothing", [0.1, 0.0])
-def test_first_logged_losses_are_means_per_token_of_the_effective_batch(make_trainer, dataset, smoothing):
+def test_first_logged_losses_are_means_per_token_of_the_effective_batch(
+    make_trainer, dataset, smoothing
+):
     trainer = make_trainer(max_steps=1, label_smoothing_factor=smoothing, **limits(10_000))
     loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing)
     trainer.train()
@@ -145,14 +178,20 @@ def test_padded_budget_on_a_cpu_is_4096_tokens_or_the_longest_pair_whoever_had_t
     before, budgets = args.to_dict(), []
     long = datasets.Dataset.from_list([{"input_ids": [7] * 3000, "labels": [7] * 2000}] * 2)
     for rows in (long, dataset):
-        trainer = VaswaniTransformerTrainer(make_trainer().model, args, train_dataset=rows, processing_class=tokenizer)
-        budgets.append((trainer.args.max_padded_tokens_per_device, trainer.args.gradient_accumulation_steps))
+        trainer = VaswaniTransformerTrainer(
+            make_trainer().model, args, train_dataset=rows, processing_class=tokenizer
+        )
+        budgets.append(
+            (trainer.args.max_padded_tokens_per_device, trainer.args.gradient_accumulation_steps)
+        )
     trainer.train()
     assert budgets == [(5000, 2), (4096, 1)]
     assert args.to_dict() == before
 
 
-@pytest.mark.parametrize(("options", "peak"), [({}, (16 * 5) ** -0.5), ({"learning_rate": 0.03}, 0.03)])
+@pytest.mark.parametrize(
+    ("options", "peak"), [({}, (16 * 5) ** -0.5), ({"learning_rate": 0.03}, 0.03)]
+)
 def test_learning_rate_is_the_papers_or_has_the_given_peak(trained, options, peak):
     trainer = trained(max_steps=12, warmup_steps=5, **options)
     expected = [peak * min((5 / step) ** 0.5, step / 5) for step in range(1, 13)]
@@ -179,9 +218,13 @@ def test_twenty_pairs_are_learned_by_heart(trained, tokenizer, bf16):
     assert trainer.evaluate(num_beams=1)["eval_sacrebleu"] > 99
 
 
-def test_evaluation_beside_half_precision_searches_in_the_precision_of_the_weights(trained, dataset, monkeypatch):
+def test_evaluation_beside_half_precision_searches_in_the_precision_of_the_weights(
+    trained, dataset, monkeypatch
+):
     searches, can_search = [], generation.can_search
-    monkeypatch.setattr(generation, "can_search", lambda *args: searches.append(can_search(*args)) or searches[-1])
+    monkeypatch.setattr(
+        generation, "can_search", lambda *args: searches.append(can_search(*args)) or searches[-1]
+    )
     trainer = trained(eval_dataset=dataset.select(range(5)), bf16=True, max_steps=2)
     trainer.evaluate()
     assert set(searches) == {True}
@@ -195,7 +238,9 @@ def test_evaluation_beside_half_precision_searches_in_the_precision_of_the_weigh
 
 
 def test_evaluation_figures_are_means_per_token_over_the_whole_set(make_trainer, dataset):
-    trainer = make_trainer(eval_dataset=dataset, per_device_eval_batch_size=7, predict_with_generate=False)
+    trainer = make_trainer(
+        eval_dataset=dataset, per_device_eval_batch_size=7, predict_with_generate=False
+    )
     loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
     metrics = trainer.evaluate()
     found = [metrics["eval_loss"], metrics["eval_nll"], metrics["eval_perplexity"]]
@@ -206,7 +251,8 @@ def test_predictions_equal_plain_generate_in_the_data_sets_order(make_trainer, t
     small = dataset.select(range(12))
     trainer = make_trainer(per_device_eval_batch_size=5)
     predictions = trainer.predict(small, num_beams=2).predictions
-    found = tokenizer.batch_decode(predictions.clip(min=0), skip_special_tokens=True)  # 0 is padding
+    # 0 is padding
+    found = tokenizer.batch_decode(predictions.clip(min=0), skip_special_tokens=True)
     trainer.model.eval()
     for row, text in zip(small, found, strict=True):
         ids = trainer.model.generate(torch.tensor([row["input_ids"]]), num_beams=2)
@@ -217,18 +263,28 @@ def test_users_compute_metrics_gets_references_in_order(make_trainer, tokenizer,
     seen = {}
 
     def compute_metrics(prediction):
-        labels = np.where(prediction.label_ids == -100, tokenizer.pad_token_id, prediction.label_ids)
+        labels = np.where(
+            prediction.label_ids == -100, tokenizer.pad_token_id, prediction.label_ids
+        )
         seen["references"] = tokenizer.batch_decode(labels, skip_special_tokens=True)
         return {}
 
-    make_trainer(eval_dataset=dataset, extra={"compute_metrics": compute_metrics}).evaluate(num_beams=1)
+    make_trainer(eval_dataset=dataset, extra={"compute_metrics": compute_metrics}).evaluate(
+        num_beams=1
+    )
     assert seen == {"references": [target for _, target in pairs]}
 
 
 def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, dataset):
     found, few = [], dataset.select(range(7))
-    options = {"include_for_metrics": ["loss"], "per_device_eval_batch_size": 1, "predict_with_generate": False}
-    trainer = make_trainer(extra={"compute_metrics": lambda seen: found.extend(seen.losses) or {}}, **options)
+    options = {
+        "include_for_metrics": ["loss"],
+        "per_device_eval_batch_size": 1,
+        "predict_with_generate": False,
+    }
+    trainer = make_trainer(
+        extra={"compute_metrics": lambda seen: found.extend(seen.losses) or {}}, **options
+    )
     trainer.evaluate(few)
     alone = [trainer.evaluate(few.select([row]))["eval_loss"] for row in range(7)]
     assert found[:7] == pytest.approx(alone, rel=1e-5) and len(set(alone)) > 2
@@ -241,11 +297,15 @@ def test_several_evaluation_sets_are_evaluated_by_name(make_trainer, dataset):
 
 
 def test_prediction_without_labels_works(make_trainer, dataset):
-    output = make_trainer().predict(dataset.select(range(3)).select_columns(["input_ids"]), num_beams=1)
+    output = make_trainer().predict(
+        dataset.select(range(3)).select_columns(["input_ids"]), num_beams=1
+    )
     assert len(output.predictions) == 3
 
 
-def test_trainer_names_a_missing_tokeniser_before_the_first_update(make_trainer, dataset, monkeypatch):
+def test_trainer_names_a_missing_tokeniser_before_the_first_update(
+    make_trainer, dataset, monkeypatch
+):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
 
     def japanese(model):
@@ -257,8 +317,14 @@ def test_trainer_names_a_missing_tokeniser_before_the_first_update(make_trainer,
         make_trainer(eval_dataset=dataset, wrap=japanese)
 
 
-def test_newest_checkpoint_stays_when_one_is_kept_and_another_was_better(trained, dataset, tmp_path):
-    deciding = {"metric_for_best_model": "loss", "greater_is_better": True, "predict_with_generate": False}
+def test_newest_checkpoint_stays_when_one_is_kept_and_another_was_better(
+    trained, dataset, tmp_path
+):
+    deciding = {
+        "metric_for_best_model": "loss",
+        "greater_is_better": True,
+        "predict_with_generate": False,
+    }
     evaluating = {"eval_dataset": dataset, "eval_strategy": "steps", "eval_steps": 2}
     trainer = trained(max_steps=6, save_total_limit=1, **SAVING, **evaluating, **deciding)
     left = {path.name for path in (tmp_path / "run").glob("checkpoint-*")}
@@ -312,7 +378,9 @@ def test_spare_parts_of_an_update_suit_any_collator(trained, tokenizer):
     options = {"train_dataset": long, "gradient_accumulation_steps": 4, "max_steps": 8}
     ours = trained(**options)
     assert any([] in update for update in zip(*[iter(ours.train_batches)] * 4, strict=True))
-    check_same_weights(ours, trained(**options, extra={"data_collator": DataCollatorForSeq2Seq(tokenizer)}))
+    check_same_weights(
+        ours, trained(**options, extra={"data_collator": DataCollatorForSeq2Seq(tokenizer)})
+    )
 
 
 def test_rows_need_no_end_of_their_own(trained, dataset):
@@ -336,7 +404,8 @@ def test_snapshots_of_an_earlier_training_in_the_folder_are_no_newest_ones(train
     trained(max_steps=6, seed=7, **options)
     trained(max_steps=6, seed=7, output_dir=tmp_path / "alone", **options)
     found, expected = (
-        {path.name: path.read_bytes() for path in (tmp_path / run / "snapshots").iterdir()} for run in ("run", "alone")
+        {path.name: path.read_bytes() for path in (tmp_path / run / "snapshots").iterdir()}
+        for run in ("run", "alone")
     )
     assert found == expected and len(found) == 2
 
@@ -359,13 +428,19 @@ def test_hyperparameter_search_says_what_to_do(make_trainer):
 def test_arguments_may_be_left_out_and_are_no_others(make_trainer, dataset, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     model = make_trainer().model
-    assert VaswaniTransformerTrainer(model, train_dataset=dataset, data_collator=print).args.warmup_steps == 4000
+    assert (
+        VaswaniTransformerTrainer(
+            model, train_dataset=dataset, data_collator=print
+        ).args.warmup_steps
+        == 4000
+    )
     with pytest.raises(TypeError, match="`args` must be VaswaniTransformerTrainingArguments"):
         VaswaniTransformerTrainer(model, Seq2SeqTrainingArguments("run", use_cpu=True))
 
 
 def test_second_stop_signal_stops_at_once(make_trainer, tmp_path):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script starts with &
+    # ignored in what a script starts with &
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     callbacks = {"callbacks": [SignalIn(5), SignalIn(5)]}
     with pytest.raises(KeyboardInterrupt):
         make_trainer(max_steps=9, extra=callbacks).train()
@@ -379,12 +454,15 @@ def test_stop_signal_handlers_are_restored(trained):
 
 
 @pytest.mark.parametrize("signal_name", ["INT", "TERM"])
-def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(make_trainer, dataset, signal_name):
+def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(
+    make_trainer, dataset, signal_name
+):
     options = {"dataloader_num_workers": 2, "per_device_eval_batch_size": 1}
     batches = iter(make_trainer(eval_dataset=dataset, **options).get_eval_dataloader())
     next(batches), next(batches)  # one of each worker
     for worker in multiprocessing.active_children():
-        subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)  # not by the main process
+        # not by the main process
+        subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)
     assert 2 + sum(1 for _ in batches) == len(dataset)
 
 
@@ -405,6 +483,8 @@ build_trainer(tokenizer, tokenize(tokenizer, make_pairs(60)), "run", **options).
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", script]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 1
     assert done.stderr.rstrip().endswith("RuntimeError: the callback fails")

@@ -27,13 +27,20 @@ class Marks(TrainerCallback):
 
 @pytest.fixture
 def train(make_trainer, monkeypatch):
-    """Function that trains on a device, and returns the trainer and what the host waited for, in order."""
+    """Function that trains on a device, and returns the trainer and what the host waited for, in
+    order.
+    """
 
     def train(device, **options):
         monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", str(device))
         marks = Marks()
         # the Python device has no pinned memory
-        defaults = {"max_steps": 4, "logging_steps": 2, "use_cpu": device == "cpu", "dataloader_pin_memory": False}
+        defaults = {
+            "max_steps": 4,
+            "logging_steps": 2,
+            "use_cpu": device == "cpu",
+            "dataloader_pin_memory": False,
+        }
         is_scaled = options.pop("is_scaled", False)
         trainer = make_trainer(extra={"callbacks": [marks]}, **{**defaults, **options})
         if is_scaled:  # as accelerate does for fp16 on devices that it knows
@@ -49,7 +56,12 @@ def train(make_trainer, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [{}, {"max_padded_tokens_per_device": 150, "max_grad_norm": 1.0}, {"is_stream": True}, {"is_scaled": True}],
+    [
+        {},
+        {"max_padded_tokens_per_device": 150, "max_grad_norm": 1.0},
+        {"is_stream": True},
+        {"is_scaled": True},
+    ],
     ids=["plain", "accumulated and clipped", "stream", "loss scaler"],
 )
 def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, dataset, options):
@@ -57,7 +69,9 @@ def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, data
         columns = dataset.remove_columns(["source_length", "target_length"])
         options["train_dataset"] = columns.to_iterable_dataset()
     trainer, found = train(accel, **options)
-    first, _, others = " ".join("wait" if " at " in each else each for each in found).partition(" log ")
+    first, _, others = " ".join("wait" if " at " in each else each for each in found).partition(
+        " log "
+    )
     assert first == "update update wait"
     assert others.startswith(first + " log")
     assert (trainer.args.gradient_accumulation_steps > 1) == ("max_grad_norm" in options)
@@ -83,15 +97,19 @@ def test_a_training_and_its_evaluation_on_a_device_are_those_of_the_cpu(accel, t
     on_host, on_device = (train(device, dtype="float64")[0] for device in ("cpu", accel))
     weights = {name: tensor.cpu() for name, tensor in on_device.model.state_dict().items()}
     torch.testing.assert_close(weights, dict(on_host.model.state_dict()), rtol=0, atol=1e-9)
-    expected, got = (trainer.evaluate(untranslated[0].select(range(9))) for trainer in (on_host, on_device))
+    expected, got = (
+        trainer.evaluate(untranslated[0].select(range(9))) for trainer in (on_host, on_device)
+    )
     names = [name for name in expected if not name.endswith(("runtime", "per_second"))]
     assert {"eval_nll", "eval_sacrebleu"} < set(names)
-    assert [got[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-6)
+    assert [got[name] for name in names] == pytest.approx(
+        [expected[name] for name in names], rel=1e-6
+    )
 
 
 @pytest.fixture
 def switches():
-    """Whether cuDNN's attention was on at each forward pass of a model; before, it is switched on."""
+    """Whether cuDNN's attention was on at each forward pass of a model; on before."""
     found, was_enabled = [], torch.backends.cuda.cudnn_sdp_enabled()
     torch.backends.cuda.enable_cudnn_sdp(True)
     note = torch.nn.modules.module.register_module_forward_pre_hook(
@@ -102,7 +120,9 @@ def switches():
     torch.backends.cuda.enable_cudnn_sdp(was_enabled)
 
 
-def test_training_and_evaluation_on_a_device_leave_out_cudnns_attention(accel, train, dataset, switches):
+def test_training_and_evaluation_on_a_device_leave_out_cudnns_attention(
+    accel, train, dataset, switches
+):
     trainer, _ = train(accel, max_steps=1, eval_dataset=dataset.select(range(5)))
     trainer.evaluate()
     assert switches and not any(switches)

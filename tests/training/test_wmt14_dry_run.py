@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's recipes from the data set to the card, by the command line, at a thousandth of their size."""
+"""The paper's recipes from the data set to the card, by the command line, at a thousandth of their
+size.
+"""
 
 import dataclasses
 import json
@@ -26,22 +28,51 @@ from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 pytestmark = pytest.mark.slow
 
 PUBLISHED = [name for name in RECIPES if name.startswith("paper-")]
-MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+MODEL = {
+    "d_model": 16,
+    "d_ff": 32,
+    "num_heads": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+}
 BATCH = {"max_source_tokens_per_batch": 2500, "max_target_tokens_per_batch": 2500}
 SMALL = {"vocab_size": 600, **MODEL, **BATCH}
-UPDATES = {"max_steps": 100, "warmup_steps": 4, "snapshot_steps": 2, "eval_steps": 50, "save_steps": 50}
+UPDATES = {
+    "max_steps": 100,
+    "warmup_steps": 4,
+    "snapshot_steps": 2,
+    "eval_steps": 50,
+    "save_steps": 50,
+}
 FEW = {"max_steps": 2, "warmup_steps": 1, "snapshot_steps": 1}
-DECODING = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5, "max_new_tokens_over_source": 50}
+DECODING = {
+    "num_beams": 4,
+    "length_penalty": 0.6,
+    "length_penalty_offset": 5,
+    "max_new_tokens_over_source": 50,
+}
 
 
 def train_command(recipe, folder, **changes):
     """Words of the command that trains a recipe on the CPU with some fields changed."""
-    options = [word for name, value in changes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    options = [
+        word
+        for name, value in changes.items()
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    ]
     return ["train", "--recipe", recipe, "--output-dir", str(folder), "--use-cpu", *options]
 
 
 def evaluate_command(folder):
-    return ["evaluate", "--model", str(folder), "--device", "cpu", "--translations", str(folder / "translations.txt")]
+    return [
+        "evaluate",
+        "--model",
+        str(folder),
+        "--device",
+        "cpu",
+        "--translations",
+        str(folder / "translations.txt"),
+    ]
 
 
 class Run:
@@ -63,7 +94,9 @@ def wmt14(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    """List of every (name, configuration, split) that the library is asked for; its cache lies in a new folder."""
+    """List of every (name, configuration, split) that the library is asked for; its cache lies in a
+    new folder.
+    """
     asked, load = [], datasets.load_dataset
 
     def record(name, config=None, *, split, **options):
@@ -78,31 +111,45 @@ def asked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def german(wmt14, asked, tmp_path_factory):
-    """The base recipe for English-German, trained for a thousandth of its updates, and evaluated."""
+    """The base recipe for English-German, trained for 1/1000 of its updates, and evaluated."""
     asked.clear()
     folder = tmp_path_factory.mktemp("german") / "run"
-    command = train_command("paper-base-en-de", folder, dataset=wmt14, **SMALL, **UPDATES, logging_steps=10)
+    command = train_command(
+        "paper-base-en-de", folder, dataset=wmt14, **SMALL, **UPDATES, logging_steps=10
+    )
     assert main(command) == main(evaluate_command(folder)) == 0
     return Run(folder, [*asked])
 
 
 @pytest.fixture(scope="module")
 def by_name(wmt14, tmp_path_factory):
-    """The base recipe without `--dataset`: its data set comes from a Hub, in a process with the real client."""
+    """The base recipe without `--dataset`: its data set comes from a Hub, in a process with the
+    real client.
+    """
     home = tmp_path_factory.mktemp("by_name")
     folder = home / "run"
     program = (
-        "import json, sys; from vaswani_transformer.cli import main; sys.exit(max(map(main, json.load(sys.stdin))))"
+        "import json, sys; from vaswani_transformer.cli import main; sys.exit(max(map(main, "
+        "json.load(sys.stdin))))"
     )
     commands = [train_command("paper-base-en-de", folder, **SMALL, **FEW), evaluate_command(folder)]
-    files = {str(path.relative_to(wmt14)): path.read_bytes() for path in wmt14.rglob("*") if path.is_file()}
+    files = {
+        str(path.relative_to(wmt14)): path.read_bytes()
+        for path in wmt14.rglob("*")
+        if path.is_file()
+    }
     online = {"HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0", "HF_HOME": str(home / "hf")}
     with HubServer() as hub:
         hub.add_repo("datasets/wmt/wmt14", files)
         done = subprocess.run(
             [sys.executable, "-c", program],
             input=json.dumps(commands),
-            env={**os.environ, **online, "HF_ENDPOINT": hub.url, "PYTHONPATH": str(Path(__file__).parents[2])},
+            env={
+                **os.environ,
+                **online,
+                "HF_ENDPOINT": hub.url,
+                "PYTHONPATH": str(Path(__file__).parents[2]),
+            },
             capture_output=True,
             text=True,
             timeout=300,
@@ -125,12 +172,16 @@ def test_recipe_asks_the_library_for_wmt14_on_the_hub(name, monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", record)
     for split in splits:
         load_corpus(**get_recipe(name).data_arguments(split))
-    assert asked == [("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split) for split in splits]
+    assert asked == [
+        ("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split) for split in splits
+    ]
 
 
 def test_dry_run_is_the_recipe_but_for_its_size(german):
     own = dataclasses.asdict(get_recipe("paper-base-en-de"))
-    changed = {name for name, value in dataclasses.asdict(german.recipe).items() if value != own[name]}
+    changed = {
+        name for name, value in dataclasses.asdict(german.recipe).items() if value != own[name]
+    }
     assert changed == {"dataset", *SMALL, *UPDATES, "logging_steps"}
 
 
@@ -138,18 +189,25 @@ def test_dry_run_is_the_recipe_but_for_its_size(german):
 
 
 def test_every_pair_is_trained_on_but_the_empty_and_the_too_long(german):
-    dropped = {reason: count for reason, count in german.results["train_dropped_pairs"].items() if count}
+    dropped = {
+        reason: count for reason, count in german.results["train_dropped_pairs"].items() if count
+    }
     assert dropped == {"empty_source": EMPTY, "source_too_long": TOO_LONG}
     assert german.results["train_pairs"] == NUM_PAIRS["de-en"] - EMPTY - TOO_LONG
 
 
 def test_training_reads_the_train_and_validation_splits_and_evaluation_the_whole_test_split(german):
     assert german.asked == [("wmt14", "de-en", split) for split in ("validation", "train", "test")]
-    assert len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines()) == NUM_TEST
+    assert (
+        len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines())
+        == NUM_TEST
+    )
 
 
 def test_source_is_english_though_the_configuration_names_german_first(german, wmt14):
-    rows = datasets.Dataset.from_parquet(str(next(wmt14.glob("de-en/test-*"))), cache_dir=str(german.folder / "cache"))
+    rows = datasets.Dataset.from_parquet(
+        str(next(wmt14.glob("de-en/test-*"))), cache_dir=str(german.folder / "cache")
+    )
     corpus = load_corpus(**german.recipe.data_arguments("test"))
     assert corpus["source"][:] == [row["en"] for row in rows["translation"]]
     assert german.model.config.language_pair == ("en", "de")
@@ -166,7 +224,9 @@ def test_vocabulary_and_updates_are_as_large_as_asked_for(german):
 def test_log_has_the_learning_rates_of_equation_3_and_the_validations_asked_for(german):
     log = german.read("trainer_state.json")["log_history"]
     logged = {entry["step"]: entry["learning_rate"] for entry in log if "loss" in entry}
-    expected = {step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in (1, *range(10, 101, 10))}
+    expected = {
+        step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in (1, *range(10, 101, 10))
+    }
     assert logged == pytest.approx(expected)
     assert [entry["step"] for entry in log if "eval_sacrebleu" in entry] == [50, 100]
 
@@ -177,10 +237,15 @@ def test_training_and_average_beat_an_even_guess(german):
 
 
 def test_final_weights_are_the_mean_of_the_last_five_snapshots(german):
-    last = [load_file(german.folder / "snapshots" / f"step-{step:08}.safetensors") for step in (92, 94, 96, 98, 100)]
+    last = [
+        load_file(german.folder / "snapshots" / f"step-{step:08}.safetensors")
+        for step in (92, 94, 96, 98, 100)
+    ]
     final = load_file(german.folder / "model.safetensors")
     for name, tensor in final.items():
-        torch.testing.assert_close(tensor, sum(weights[name].double() for weights in last).div(5).float())
+        torch.testing.assert_close(
+            tensor, sum(weights[name].double() for weights in last).div(5).float()
+        )
     assert german.results["num_averaged_snapshots"] == 5
 
 
@@ -205,7 +270,9 @@ def test_data_set_on_the_hub_is_trained_on_and_evaluated_by_its_name(by_name):
     test_set = {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}
     assert by_name.read("test_results.json")["test_corpus"] == test_set
     scores = ModelCard.load(by_name.folder / "README.md").data.eval_results
-    found = {(result.dataset_type, result.dataset_config, result.dataset_split) for result in scores}
+    found = {
+        (result.dataset_type, result.dataset_config, result.dataset_split) for result in scores
+    }
     assert found == {tuple(test_set.values())}
 
 
@@ -216,7 +283,9 @@ def test_files_of_the_other_configuration_stay_on_the_hub(by_name):
 
 def test_big_recipe_reads_tokenises_and_trains_on_the_french_configuration(wmt14, asked, tmp_path):
     asked.clear()
-    assert main(train_command("paper-big-en-fr", tmp_path / "run", dataset=wmt14, **SMALL, **FEW)) == 0
+    assert (
+        main(train_command("paper-big-en-fr", tmp_path / "run", dataset=wmt14, **SMALL, **FEW)) == 0
+    )
     french = Run(tmp_path / "run", [*asked])
     assert french.results["train_pairs"] == NUM_PAIRS["fr-en"] - EMPTY - TOO_LONG
     assert (french.results["train_steps"], french.results["num_averaged_snapshots"]) == (2, 2)

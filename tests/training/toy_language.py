@@ -10,25 +10,40 @@ import torch
 from tiny import make_config
 from transformers import MarianConfig, MarianMTModel, TrainerCallback
 
-from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
+from vaswani_transformer import (
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerTokenizer,
+)
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
-WORDS = {"one": "eins", "two": "zwei", "red": "rot", "dog": "Hund", "cat": "Katze", "sees": "sieht", "and": "und"}
+WORDS = {
+    "one": "eins",
+    "two": "zwei",
+    "red": "rot",
+    "dog": "Hund",
+    "cat": "Katze",
+    "sees": "sieht",
+    "and": "und",
+}
 
 
 def make_pairs(num_pairs, seed=0):
     """Random word sequences of 1 to 9 words with their word-for-word translations."""
     generator = random.Random(seed)
-    sentences = [generator.choices(sorted(WORDS), k=generator.randint(1, 9)) for _ in range(num_pairs)]
+    sentences = [
+        generator.choices(sorted(WORDS), k=generator.randint(1, 9)) for _ in range(num_pairs)
+    ]
     return [(" ".join(words), " ".join(WORDS[word] for word in words)) for words in sentences]
 
 
 def make_tokenizer():
     """Tokenizer of the toy pair, the same in every process."""
     lines = [sentence for pair in make_pairs(50) for sentence in pair]
-    return VaswaniTransformerTokenizer().train_new_from_iterator(lines, vocab_size=290, show_progress=False)
+    return VaswaniTransformerTokenizer().train_new_from_iterator(
+        lines, vocab_size=290, show_progress=False
+    )
 
 
 def tokenize(tokenizer, pairs):
@@ -36,15 +51,27 @@ def tokenize(tokenizer, pairs):
     sources, targets = zip(*pairs, strict=True)
     columns = tokenizer(list(sources), text_target=list(targets))
     ids = {name: columns[name] for name in ("input_ids", "labels")}
-    lengths = {"source_length": [*map(len, ids["input_ids"])], "target_length": [*map(len, ids["labels"])]}
+    lengths = {
+        "source_length": [*map(len, ids["input_ids"])],
+        "target_length": [*map(len, ids["labels"])],
+    }
     return datasets.Dataset.from_dict({**ids, **lengths})
 
 
-TINY = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+TINY = {
+    "vocab_size": 290,
+    "d_model": 16,
+    "d_ff": 32,
+    "num_heads": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+}
 
 
 def tiny_recipe(folder, splits, **fields):
-    """Recipe of a tiny model on texts that it writes into a folder; `splits` holds the pairs of each."""
+    """Recipe of a tiny model on texts that it writes into a folder; `splits` holds the pairs of
+    each.
+    """
     files = {}
     for split, pairs in splits.items():
         for number, (side, language) in enumerate((("source", "en"), ("target", "de"))):
@@ -68,8 +95,9 @@ def build_trainer(
 ):
     """Trainer of a new seeded model that `wrap` may replace.
 
-    `extra` goes to the trainer, other keywords are training arguments. Trainings that round differently, such as those
-    of two layouts, are compared in float64: in float32 a ReLU near zero turns 1e-7 into 1e-3 within a few updates.
+    `extra` goes to the trainer, other keywords are training arguments. Trainings that round
+    differently, such as those of two layouts, are compared in float64: in float32 a ReLU near zero
+    turns 1e-7 into 1e-3 within a few updates.
     """
     torch.manual_seed(0)
     config = make_config(vocab_size=len(tokenizer), dropout=dropout)
@@ -87,7 +115,9 @@ def build_trainer(
     model = VaswaniTransformerForConditionalGeneration(config).to(getattr(torch, dtype))
     return VaswaniTransformerTrainer(
         model=model if wrap is None else wrap(model),
-        args=VaswaniTransformerTrainingArguments(output_dir=str(output_dir), **{**defaults, **options}),
+        args=VaswaniTransformerTrainingArguments(
+            output_dir=str(output_dir), **{**defaults, **options}
+        ),
         train_dataset=train_dataset,
         eval_dataset=eval_dataset,
         processing_class=tokenizer,
@@ -102,24 +132,35 @@ def logged(trainer, name):
 
 def check_same_weights(first, second, atol=0):
     """Fails unless two trainers have the same weights, bit for bit unless `atol` is given."""
-    torch.testing.assert_close(first.model.state_dict(), second.model.state_dict(), rtol=0, atol=atol)
+    torch.testing.assert_close(
+        first.model.state_dict(), second.model.state_dict(), rtol=0, atol=atol
+    )
 
 
 def make_marian(_):
     """A model of another architecture, for `wrap` or `model_init`."""
-    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    sizes = {
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+    }
     return MarianMTModel(MarianConfig(vocab_size=300, d_model=16, pad_token_id=0, **sizes))
 
 
 def naive_sums(model, dataset, smoothing):
-    """Sums of smoothed and unsmoothed losses and number of tokens, one sentence at a time, from log-probabilities."""
+    """Sums of smoothed and unsmoothed losses and number of tokens, one sentence at a time, from
+    log-probabilities.
+    """
     loss, nll, tokens = 0.0, 0.0, 0
     model.eval()
     for row in dataset:
         labels = torch.tensor(row["labels"])
         inputs = torch.cat([torch.tensor([1]), labels[:-1]])
         with torch.no_grad():
-            logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=inputs[None]).logits[0]
+            logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=inputs[None]).logits[
+                0
+            ]
         log_probs = torch.log_softmax(logits.double(), dim=-1)
         right = -log_probs[torch.arange(len(labels)), labels]
         nll += right.sum().item()

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a toy model and leaves weights, log, cost and translations; started by test_distributed.py under torchrun."""
+"""Trains a toy model and leaves weights, log, cost and translations; started by test_distributed.py
+under torchrun.
+"""
 
 import json
 import sys
@@ -24,14 +26,20 @@ def main(output_dir, options):
         dataset = datasets.Dataset.from_list(rows)
     train = dataset.to_iterable_dataset(num_shards=4) if options.pop("stream", False) else dataset
     trainer = build_trainer(tokenizer, train, output_dir, per_device_eval_batch_size=5, **options)
-    trainer.accelerator.wait_for_everyone()  # a process that fails at once would end before the other has connected
+    # a process that fails at once would end before the other has connected
+    trainer.accelerator.wait_for_everyone()
     trainer.train(resume_from_checkpoint=resume)
     cost = measure_cost(trainer)
     predictions = trainer.predict(dataset.select(range(13)), num_beams=1).predictions
     if trainer.is_world_process_zero():
         torch.save(trainer.model.state_dict(), Path(output_dir) / "weights.pt")
         texts = tokenizer.batch_decode(predictions.clip(min=0), skip_special_tokens=True)
-        results = {"texts": texts, "nll": logged(trainer, "nll"), "cost": cost, "total_flos": trainer.state.total_flos}
+        results = {
+            "texts": texts,
+            "nll": logged(trainer, "nll"),
+            "cost": cost,
+            "total_flos": trainer.state.total_flos,
+        }
         (Path(output_dir) / "results.json").write_text(json.dumps(results), encoding="utf-8")
 
 

@@ -7,5 +7,6 @@ from ..extras import gone
 __getattr__ = gone(
     __name__,
     "AttentionMaps attention_maps draw_attention readable_tokens",
-    "Use scripts/paper/draw_attention.py of the repository, or call the model with `output_attentions=True`.",
+    "Use scripts/paper/draw_attention.py of the repository, or call the model with "
+    "`output_attentions=True`.",
 )

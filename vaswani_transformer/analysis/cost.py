@@ -19,7 +19,9 @@ from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Return the numbers of parameters of all encoder layers and of all decoder layers, without embeddings."""
+    """Return the numbers of parameters of all encoder layers and of all decoder layers, without
+    embeddings.
+    """
     d, f, h = config.d_model, config.d_ff, config.num_heads
     attention = 2 * d * h * config.d_k + 2 * d * h * config.d_v
     if config.attention_bias:
@@ -30,15 +32,20 @@ def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
     return config.num_encoder_layers * encoder_layer, config.num_decoder_layers * decoder_layer
 
 
-def training_flops(config: VaswaniTransformerConfig, source_tokens: float, target_tokens: float) -> float:
-    """Return the FLOPs of a training on so many real tokens, counted from the parameters of the model.
+def training_flops(
+    config: VaswaniTransformerConfig, source_tokens: float, target_tokens: float
+) -> float:
+    """Return the FLOPs of a training on so many real tokens, counted from the parameters of the
+    model.
 
-    The count is 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x target tokens). Every
-    weight of a layer multiplies and adds once per token in the forward pass and twice in the backward pass. The output
-    projection has V x d_model weights. Embeddings and positions are looked up, not multiplied.
+    The count is 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x
+    target tokens). Every weight of a layer multiplies and adds once per token in the forward pass
+    and twice in the backward pass. The output projection has V x d_model weights. Embeddings and
+    positions are looked up, not multiplied.
 
-    Two simplifications: products of queries with keys and of attention weights with values are left out. Keys and
-    values of the attention over the encoder's output count by target tokens instead of source tokens.
+    Two simplifications: products of queries with keys and of attention weights with values are left
+    out. Keys and values of the attention over the encoder's output count by target tokens instead
+    of source tokens.
 
     Args:
         config: Sizes of the model.
@@ -51,7 +58,8 @@ def training_flops(config: VaswaniTransformerConfig, source_tokens: float, targe
 
 
 def measure_cost(trainer: Any) -> dict[str, Any]:
-    """Return the cost of a `VaswaniTransformerTrainer`'s training, over all its resumes. All processes call it.
+    """Return the cost of a `VaswaniTransformerTrainer`'s training, over all its resumes. All
+    processes call it.
 
     Returns:
         The figures of `CostCallback.metrics` and `measure_devices`, and:
@@ -63,14 +71,17 @@ def measure_cost(trainer: Any) -> dict[str, Any]:
 
         Empty if no token was counted.
 
-    Paper: Table 2 multiplies the time, the number of devices and the FLOP/s that one device sustains.
+    Paper: Table 2 multiplies the time, the number of devices and the FLOP/s that one device
+    sustains.
     """
     counts = trainer.cost.metrics()
     if not counts:
         return {}
     devices = measure_devices(trainer)
     flops = counts["train_device_seconds"] * devices["train_matrix_flops_per_second"]
-    counted = training_flops(trainer.model.config, counts["train_source_tokens"], counts["train_target_tokens"])
+    counted = training_flops(
+        trainer.model.config, counts["train_source_tokens"], counts["train_target_tokens"]
+    )
     return {
         **counts,
         "train_code": ", then ".join(trainer.cost.code_versions),
@@ -87,7 +98,8 @@ def measure_devices(trainer: Any) -> dict[str, Any]:
     Returns:
         - `train_num_devices`: Number of devices, one per process.
         - `train_device`: Name and precision of this process's device.
-        - `train_matrix_flops_per_second`: FLOP/s of one device in this precision, a mean over processes.
+        - `train_matrix_flops_per_second`: FLOP/s of one device in this precision, a mean over
+          processes.
     """
     args = trainer.args
     dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
@@ -107,15 +119,17 @@ def measure_devices(trainer: Any) -> dict[str, Any]:
 def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Measure the FLOP/s of a device in square matrix products, with the kernels of the model.
 
-    The matrices are 1,024 x 1,024 on a CPU and 8,192 x 8,192 elsewhere. Their numbers are normally distributed,
-    because some devices multiply zeros faster. The result is from the median time of up to 20 products in a quarter of
-    a second, after a first one to warm up.
+    The matrices are 1,024 x 1,024 on a CPU and 8,192 x 8,192 elsewhere. Their numbers are normally
+    distributed, because some devices multiply zeros faster. The result is from the median time of
+    up to 20 products in a quarter of a second, after a first one to warm up.
 
     Paper: Table 2 multiplies by the sustained rate of one GPU.
     """
     side = 1024 if device.type == "cpu" else 8192
     generator = torch.Generator(device).manual_seed(0)  # not the training's generator
-    first, second = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
+    first, second = (
+        torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2)
+    )
     seconds: list[float] = []
     while sum(seconds[1:]) < 0.25 and sum(seconds) < 1 and len(seconds) <= 20:
         start = time.perf_counter()
@@ -128,7 +142,8 @@ def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
 
 __getattr__ = gone(
     __name__,
-    "CONTIGUOUS_PATH_LENGTH CONVOLUTIONAL LayerType Order RECURRENT RESTRICTED_SELF_ATTENTION SELF_ATTENTION "
-    "SEPARABLE_COMPLEXITY Sizes TABLE_1 Table3Row VARIATIONS Variation paper_flops table_3",
+    "CONTIGUOUS_PATH_LENGTH CONVOLUTIONAL LayerType Order RECURRENT RESTRICTED_SELF_ATTENTION "
+    "SELF_ATTENTION SEPARABLE_COMPLEXITY Sizes TABLE_1 Table3Row VARIATIONS Variation "
+    "paper_flops table_3",
     "Use scripts/paper/tables.py of the repository.",
 )

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches bounded by tokens: the same effective batches on any hardware, split into padded micro-batches.
+"""Batches bounded by tokens: the same effective batches on any hardware, split into padded
+micro-batches.
 
 Shapes: N pairs, B rows of a micro-batch, S source length, T target length.
 """
@@ -19,50 +20,59 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-BATCHES_PER_POOL = 100  # size, in effective batches, of a pool of pairs that are sorted by length together
+# size, in effective batches, of a pool of pairs that are sorted by length together
+BATCHES_PER_POOL = 100
 _SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
-_EVENED_BATCHES = 20  # number of last batches that are made equally full, so that none is a small remainder
+# number of last batches that are made equally full, so that none is a small remainder
+_EVENED_BATCHES = 20
 _HALVINGS = 8  # steps of the bisection for their common limit
 
 Lengths = Sequence[int] | np.ndarray
 
 
 class TokenBatchSampler(Sampler[list[int]]):
-    """Sampler of token-bounded micro-batches, as lists of row numbers, for `DataLoader(batch_sampler=...)`.
+    """Sampler of token-bounded micro-batches, as lists of row numbers, for
+    `DataLoader(batch_sampler=...)`.
 
-    An effective batch is the batch of one update. It holds pairs of similar length, with at most `max_source_tokens`
-    and `max_target_tokens` real tokens. It depends only on the lengths, these two limits, the seed and the epoch. So
-    the training is the same for any number of processes and accumulation steps.
+    An effective batch is the batch of one update. It holds pairs of similar length, with at most
+    `max_source_tokens` and `max_target_tokens` real tokens. It depends only on the lengths, these
+    two limits, the seed and the epoch. So the training is the same for any number of processes and
+    accumulation steps.
 
-    An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such that the largest
-    padded size is as small as possible. If it has fewer pairs, some micro-batches are empty lists, and the loader must
-    replace them by fill rows. Micro-batch g * world_size + p is for process p at accumulation step g, the order of
-    accelerate.
+    An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
+    that the largest padded size is as small as possible. If it has fewer pairs, some micro-batches
+    are empty lists, and the loader must replace them by fill rows. Micro-batch g * world_size + p
+    is for process p at accumulation step g, the order of accelerate.
 
-    All epochs have the same number of batches, and pairs of the same lengths at each position of a batch. An epoch
-    draws which of the pairs of these lengths takes the position, and the order of the batches. Every epoch has every
-    pair once. The 20 batches that are planned last are about equally full, so that none is a small remainder.
+    All epochs have the same number of batches, and pairs of the same lengths at each position of a
+    batch. An epoch draws which of the pairs of these lengths takes the position, and the order of
+    the batches. Every epoch has every pair once. The 20 batches that are planned last are about
+    equally full, so that none is a small remainder.
 
     Args:
         source_lengths: Number of tokens of each source sentence, with `</s>`.
         target_lengths: Number of tokens of each target sentence, with `</s>`.
         max_source_tokens: Largest number of real source tokens in one effective batch.
         max_target_tokens: Largest number of real target tokens in one effective batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None means no bound.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None
+            means no bound.
         world_size: Number of processes that share an effective batch.
-        accumulation_steps: Smallest number of micro-batches of each process in one effective batch. It is raised as
-            far as `max_padded_tokens` needs.
+        accumulation_steps: Smallest number of micro-batches of each process in one effective batch.
+            It is raised as far as `max_padded_tokens` needs.
         seed: Seed of the draws of all epochs.
 
     Raises:
         ValueError: A length is below 1, or a pair exceeds a limit by itself.
 
     Example:
-        >>> sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
+        >>> sampler = TokenBatchSampler(
+        ...     [3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10
+        ... )
         >>> len(sampler)
         2
 
-    Paper: section 5.1, batches by approximate length of about 25,000 source and 25,000 target tokens.
+    Paper: section 5.1, batches by approximate length of about 25,000 source and 25,000 target
+    tokens.
     """
 
     def __init__(
@@ -77,19 +87,24 @@ class TokenBatchSampler(Sampler[list[int]]):
         accumulation_steps: int = 1,
         seed: int = 0,
     ):
-        lengths = _stack_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        lengths = _stack_lengths(
+            source_lengths, target_lengths, max_source_tokens, max_target_tokens
+        )
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
         self._starts = _cut_evenly(lengths[order], limits)  # first position of each batch, then N
         batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
-        self._lengths = lengths[order]  # (N, 2) at each position; in a batch the longer side is descending
+        # (N, 2) at each position; in a batch the longer side is descending
+        self._lengths = lengths[order]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
         # (N,) for each row; rows with the same two lengths have the same id
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
         self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
-            accumulation_steps = max(accumulation_steps, self._steps_within(max_padded_tokens, world_size))
+            accumulation_steps = max(
+                accumulation_steps, self._steps_within(max_padded_tokens, world_size)
+            )
         self.accumulation_steps = accumulation_steps
         self._num_parts = world_size * accumulation_steps
         self._splits: dict[int, list[int]] = {}
@@ -109,12 +124,16 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     @property
     def padding_fraction(self) -> float:
-        """Share of padding among all tokens of the padded micro-batches, source and target together.
+        """Share of padding among all tokens of the padded micro-batches, source and target
+        together.
 
-        It is the same in every epoch, and is estimated from at most 100 evenly spaced effective batches.
+        It is the same in every epoch, and is estimated from at most 100 evenly spaced effective
+        batches.
         """
         padded = real = 0
-        for batch in range(0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)):
+        for batch in range(
+            0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)
+        ):
             lengths = self._batch_lengths(batch)
             real += int(lengths.sum())
             for part in np.split(lengths, np.cumsum(self._split(batch))[:-1]):
@@ -126,7 +145,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         self.epoch = epoch
 
     def start_at(self, update: int) -> None:
-        """Skip the first `update` effective batches in the next iteration, but not in later ones."""
+        """Skip the first `update` effective batches in the next iteration alone."""
         self._first_update = update
 
     def __len__(self) -> int:
@@ -146,18 +165,24 @@ class TokenBatchSampler(Sampler[list[int]]):
                 start += size
 
     def _split(self, batch: int) -> list[int]:
-        """Return the number of rows in each micro-batch of an effective batch. It is the same in every epoch."""
+        """Return the number of rows in each micro-batch of an effective batch.
+
+        It is the same in every epoch.
+        """
         if batch not in self._splits:
             self._splits[batch] = _split_evenly(self._batch_lengths(batch), self._num_parts)
         return self._splits[batch]
 
     def _batch_lengths(self, batch: int) -> np.ndarray:
-        """Return the source and target lengths of an effective batch, (rows, 2), the longer side descending."""
+        """Return the source and target lengths of an effective batch, (rows, 2), the longer side
+        descending.
+        """
         lengths: np.ndarray = self._lengths[self._starts[batch] : self._starts[batch + 1]]
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """Return the fewest accumulation steps that keep every micro-batch within `max_padded_tokens`.
+        """Return the fewest accumulation steps that keep every micro-batch within
+        `max_padded_tokens`.
 
         Raises:
             ValueError: A pair exceeds it by itself.
@@ -165,25 +190,35 @@ class TokenBatchSampler(Sampler[list[int]]):
         longest = int(self._lengths.sum(axis=1).max())
         if longest > max_padded_tokens:
             raise ValueError(
-                f"`max_padded_tokens` must be at least {longest}, the source and target tokens of the longest pair, "
-                f"got {max_padded_tokens}. Drop long pairs with `clean_corpus` or choose a larger budget."
+                f"`max_padded_tokens` must be at least {longest}, the source and target tokens of "
+                f"the longest pair, got {max_padded_tokens}. Drop long pairs with `clean_corpus` "
+                "or choose a larger budget."
             )
         batches = map(self._batch_lengths, range(self.num_effective_batches))
-        return -(-max(len(_split_greedily(lengths, max_padded_tokens)) for lengths in batches) // world_size)
+        return -(
+            -max(len(_split_greedily(lengths, max_padded_tokens)) for lengths in batches)
+            // world_size
+        )
 
 
 def _stack_lengths(
     source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
 ) -> np.ndarray:
-    """Return both lengths of each pair, (N, 2) int64. Raise ValueError for a pair that fits no batch."""
-    lengths = np.stack([np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1)
+    """Return both lengths of each pair, (N, 2) int64.
+
+    Raise ValueError for a pair that fits no batch.
+    """
+    lengths = np.stack(
+        [np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1
+    )
     for side, column, limit in zip(
         ("source", "target"), lengths.T, (max_source_tokens, max_target_tokens), strict=True
     ):
         if column.min() < 1 or column.max() > limit:
             raise ValueError(
-                f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got {column.min()} to "
-                f"{column.max()}. Drop long pairs with `clean_corpus` or choose a larger limit."
+                f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got "
+                f"{column.min()} to {column.max()}. Drop long pairs with `clean_corpus` or choose "
+                "a larger limit."
             )
     return lengths
 
@@ -191,10 +226,12 @@ def _stack_lengths(
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    The shorter side does not count. Sorting by it, too, would put all pairs of the same two lengths into one batch.
-    Only such pairs change their positions between epochs, so every epoch would have the same batches.
+    The shorter side does not count. Sorting by it, too, would put all pairs of the same two lengths
+    into one batch. Only such pairs change their positions between epochs, so every epoch would have
+    the same batches.
 
-    Pools are ascending and descending in turn, so that neighbors have similar lengths where two pools meet.
+    Pools are ascending and descending in turn, so that neighbors have similar lengths where two
+    pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
@@ -209,9 +246,10 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
     """Return keys (2, N) for `np.lexsort` that sort pairs into micro-batches.
 
-    Pairs are sorted by their longer side, then by source length minus target length. The second key is ascending and
-    descending in turn, so that neighbors are similar where the longer side changes. Pairs with a long source are not
-    mixed with pairs with a long target. So micro-batches have less padding than if they were sorted by the sum.
+    Pairs are sorted by their longer side, then by source length minus target length. The second key
+    is ascending and descending in turn, so that neighbors are similar where the longer side
+    changes. Pairs with a long source are not mixed with pairs with a long target. So micro-batches
+    have less padding than if they were sorted by the sum.
 
     Args:
         lengths: (N, 2) source and target lengths.
@@ -221,7 +259,9 @@ def shape_keys(lengths: np.ndarray) -> np.ndarray:
     return np.stack([np.where(longer % 2, source - target, target - source), longer])
 
 
-def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None = None) -> np.ndarray:
+def cut(
+    lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None = None
+) -> np.ndarray:
     """Cut rows into the fewest contiguous batches within all limits.
 
     Args:
@@ -235,7 +275,10 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
     sums = [np.cumsum(lengths[:, side]) for side in (0, 1)]
     starts, done = [0], [0, 0]
     while (start := starts[-1]) < len(lengths):
-        end = min(int(np.searchsorted(sums[side], done[side] + limits[side], side="right")) for side in (0, 1))
+        end = min(
+            int(np.searchsorted(sums[side], done[side] + limits[side], side="right"))
+            for side in (0, 1)
+        )
         if max_padded_tokens is not None:
             end = start + _num_within(lengths[start:end], max_padded_tokens)
         done = [int(sums[side][end - 1]) for side in (0, 1)]
@@ -248,7 +291,10 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     starts = cut(lengths, limits)
     before, last = starts[: -_EVENED_BATCHES - 1], starts[-_EVENED_BATCHES - 1 :]
     lengths = lengths[last[0] :]
-    low, high = max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / (len(last) - 1)), 1.0
+    low, high = (
+        max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / (len(last) - 1)),
+        1.0,
+    )
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         tried = cut(lengths, np.ceil(limits * middle).astype(int))
@@ -260,14 +306,20 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """Return how many of the first rows fit into one micro-batch within the bound; lengths are (rows, 2)."""
+    """Return how many of the first rows fit into one micro-batch within the bound; lengths are
+    (rows, 2).
+    """
     lengths = lengths[: max_padded_tokens // int(lengths[0].sum())]
     widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
-    return int(np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right"))
+    return int(
+        np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right")
+    )
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
-    """Return the number of rows of each micro-batch, for the fewest contiguous micro-batches within the bound."""
+    """Return the number of rows of each micro-batch, for the fewest contiguous micro-batches within
+    the bound.
+    """
     sizes: list[int] = np.diff(cut(lengths, np.array([np.inf, np.inf]), max_padded_tokens)).tolist()
     return sizes
 
@@ -275,7 +327,8 @@ def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
 def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
     """Return the number of rows of each of `num_parts` contiguous micro-batches.
 
-    Their largest padded size is as small as possible. Some are empty if there are fewer rows than parts.
+    Their largest padded size is as small as possible. Some are empty if there are fewer rows than
+    parts.
     """
     if num_parts == 1:
         return [len(lengths)]
@@ -289,7 +342,8 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
         else:
             low = middle + 1
     sizes = _split_greedily(lengths, low)
-    while len(sizes) < num_parts and max(sizes) > 1:  # one long pair may set a bound that needs fewer parts
+    # one long pair may set a bound that needs fewer parts
+    while len(sizes) < num_parts and max(sizes) > 1:
         largest = int(np.argmax(sizes))
         sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]
     return sizes + [0] * (num_parts - len(sizes))
@@ -297,10 +351,12 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
 
 @dataclass
 class TranslationCollator:
-    """Collator that pads tokenized pairs to a batch: `input_ids` and `attention_mask` (B, S), `labels` (B, T).
+    """Collator that pads tokenized pairs to a batch: `input_ids` and `attention_mask` (B, S),
+    `labels` (B, T).
 
-    Sources are padded with the tokenizer's padding token and labels with -100, both at the end. The mask is 1 for
-    "attend" and 0 for padding. Other columns are left out. Rows without `labels` give a batch without `labels`.
+    Sources are padded with the tokenizer's padding token and labels with -100, both at the end. The
+    mask is 1 for "attend" and 0 for padding. Other columns are left out. Rows without `labels` give
+    a batch without `labels`.
 
     Args:
         tokenizer: Tokenizer with the padding token.
@@ -315,19 +371,25 @@ class TranslationCollator:
         """Return the batch as int64 tensors."""
         if any(0 in row.get("attention_mask", ()) for row in rows):
             raise ValueError(f"`attention_mask` must be 1 everywhere, got 0 in a row. {UNPADDED}")
-        source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
+        source, attended = self._pad(
+            [row["input_ids"] for row in rows], self.tokenizer.pad_token_id
+        )
         batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:
             batch["labels"], _ = self._pad([row["labels"] for row in rows], IGNORE_INDEX)
         return batch
 
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return rows padded with `value` at the end, (B, longest row), and a mask that is True for real tokens."""
+        """Return rows padded with `value` at the end, (B, longest row), and a mask that is True for
+        real tokens.
+        """
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         real = np.arange(lengths.max()) < lengths[:, None]
         ids = np.concatenate(rows)
         if (ids == self.tokenizer.pad_token_id).any():
-            raise ValueError(f"Rows must hold no padding, got the id {self.tokenizer.pad_token_id}. {UNPADDED}")
+            raise ValueError(
+                f"Rows must hold no padding, got the id {self.tokenizer.pad_token_id}. {UNPADDED}"
+            )
         padded = np.full(real.shape, value, dtype=np.int64)
         padded[real] = ids
         return torch.from_numpy(padded), torch.from_numpy(real)

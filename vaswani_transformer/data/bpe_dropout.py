@@ -29,13 +29,15 @@ _SAMPLED_PAIRS = 1000  # pairs in the estimate of the growth of lengths
 class BpeDropout:
     """Draws new subwords for a pair: each merge of byte-pair encoding is left out at random.
 
-    The draws depend only on the seed, the epoch and the position of the pair. So a resumed run equals an uninterrupted
-    one. The dropout of `tokenizers` cannot be seeded. Merges stay inside the pieces that the tokenizer's pre-tokenizer
-    splits a text into. Added tokens do not change, nor does a text that was truncated inside a character.
+    The draws depend only on the seed, the epoch and the position of the pair. So a resumed run
+    equals an uninterrupted one. The dropout of `tokenizers` cannot be seeded. Merges stay inside
+    the pieces that the tokenizer's pre-tokenizer splits a text into. Added tokens do not change,
+    nor does a text that was truncated inside a character.
 
     Args:
         tokenizer: Tokenizer with plain byte-level byte-pair encoding.
-        rate: Probability that a merge is left out each time it is considered, in [0, 1); 0.1 in Provilkov et al.
+        rate: Probability that a merge is left out each time it is considered, in [0, 1); 0.1 in
+            Provilkov et al.
         side: Side that gets new subwords, "source", "target" or "both".
         seed: Seed of the draws.
 
@@ -43,27 +45,35 @@ class BpeDropout:
         ValueError: The tokenizer has another model or decoder.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, side: str = "both", seed: int = 0) -> None:
-        rules = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {"model": {}}
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, rate: float, side: str = "both", seed: int = 0
+    ) -> None:
+        rules = (
+            json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {"model": {}}
+        )
         model, decoder = rules["model"], rules.get("decoder") or {}
         is_byte_level = model.get("type") == "BPE" and decoder.get("type") == "ByteLevel"
         unlike = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
         if not is_byte_level or any(model[name] for name in unlike):
             raise ValueError(
-                "`bpe_dropout` needs a tokenizer of plain byte-level byte-pair encoding, got one with the model "
-                f"{model.get('type')} and the decoder {decoder.get('type')}. Set it to 0, or train a tokenizer with "
-                "`vaswani-transformer train-tokenizer`."
+                "`bpe_dropout` needs a tokenizer of plain byte-level byte-pair encoding, got one "
+                f"with the model {model.get('type')} and the decoder {decoder.get('type')}. Set it "
+                "to 0, or train a tokenizer with `vaswani-transformer train-tokenizer`."
             )
         vocab = model["vocab"]
         self._ranks = {tuple(pair): rank for rank, pair in enumerate(model["merges"])}
         added = {token["id"] for token in rules["added_tokens"]}
-        self._vocab, self._texts = vocab, {token: text for text, token in vocab.items() if token not in added}
+        self._vocab, self._texts = (
+            vocab,
+            {token: text for text, token in vocab.items() if token not in added},
+        )
         self._backend = tokenizer.backend_tokenizer
         self._log_of_making = math.log1p(-max(rate, 1e-300))
         self._columns, self._seed = SIDES[side], seed
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
-        """Return the row with new `input_ids` and `labels`, drawn for an epoch and a position in the data.
+        """Return the row with new `input_ids` and `labels`, drawn for an epoch and a position in
+        the data.
 
         Args:
             row: Token ids of a pair.
@@ -77,12 +87,15 @@ class BpeDropout:
         return drawn
 
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the expected source and target lengths of all rows: their lengths times the mean growth in a sample.
+        """Return the expected source and target lengths of all rows: their lengths times the mean
+        growth in a sample.
 
-        A row keeps its own lengths if the expected ones exceed those of the longest rows. So all rows fit into a limit
-        that the data fit without dropout.
+        A row keeps its own lengths if the expected ones exceed those of the longest rows. So all
+        rows fit into a limit that the data fit without dropout.
         """
-        sample = np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int).tolist()
+        sample = np.linspace(
+            0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
+        ).tolist()
         rows = [dataset[number] for number in sample]
         before, after = (
             np.sum(pair_lengths(each), axis=1)
@@ -90,7 +103,9 @@ class BpeDropout:
         )
         lengths = np.stack(pair_lengths(dataset), axis=1)
         means = np.round(lengths * (after / before)).astype(np.int64)
-        is_long = (means > lengths.max(axis=0)).any(axis=1) | (means.sum(axis=1) > lengths.sum(axis=1).max())
+        is_long = (means > lengths.max(axis=0)).any(axis=1) | (
+            means.sum(axis=1) > lengths.sum(axis=1).max()
+        )
         source, target = np.where(is_long[:, None], lengths, means).T
         return source, target
 
@@ -107,7 +122,10 @@ class BpeDropout:
         return drawn
 
     def _split(self, tokens: list[int]) -> list[str]:
-        """Split the text of tokens into pieces of byte-level characters. Return none if the text is truncated."""
+        """Split the text of tokens into pieces of byte-level characters.
+
+        Return none if the text is truncated.
+        """
         texts = [self._texts[token] for token in tokens]
         text = self._backend.decoder.decode(texts)
         pieces = [piece for piece, _ in self._backend.pre_tokenizer.pre_tokenize_str(text)]
@@ -115,12 +133,14 @@ class BpeDropout:
         return pieces if is_whole else []
 
     def _draw_left_out(self, num_symbols: int, draw: Callable[[], float]) -> frozenset[int]:
-        """Draw the numbers of the merges that are left out, among all that algorithm 1 of the paper considers.
+        """Draw the numbers of the merges that are left out, among all that algorithm 1 of the paper
+        considers.
 
         Of n symbols at most n - 1 merges are made, and fewer than n are left out before each.
         """
         left_out: list[int] = []
-        number = int(math.log(1 - draw()) / self._log_of_making)  # the distances of left-out merges are geometric
+        # the distances of left-out merges are geometric
+        number = int(math.log(1 - draw()) / self._log_of_making)
         while number < num_symbols - 1 + len(left_out) and len(left_out) < num_symbols**2:
             left_out.append(number)
             number += 1 + int(math.log(1 - draw()) / self._log_of_making)
@@ -130,10 +150,13 @@ class BpeDropout:
     def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
         """Merge the bytes of a piece by algorithm 1 of the paper.
 
-        Each step makes the best merge that is not left out. A merge that is left out can be made in the next step.
+        Each step makes the best merge that is not left out. A merge that is left out can be made in
+        the next step.
         """
         symbols = list(piece)
-        ranks = [self._ranks.get(pair, _NO_MERGE) for pair in itertools.zip_longest(piece, piece[1:])]
+        ranks = [
+            self._ranks.get(pair, _NO_MERGE) for pair in itertools.zip_longest(piece, piece[1:])
+        ]
         waiting: dict[int, int] = {}
         for number in itertools.count():
             best = min(ranks)
@@ -161,7 +184,8 @@ class RedrawnPairs(Dataset[dict[str, Any]]):
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # persistent workers see changes
+        # persistent workers see changes
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
         """Set the epoch of the next draws."""

@@ -1,8 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in corpus: short English sentences of Tatoeba with their German translations, in one packaged file.
+"""The built-in corpus: short English sentences of Tatoeba with their German translations, in one
+packaged file.
 
-The file's first lines are its attribution and license. `scripts/make_corpus.py` makes it and describes its format.
+The file's first lines are its attribution and license. `scripts/make_corpus.py` makes it and
+describes its format.
 """
 
 from __future__ import annotations
@@ -18,16 +20,17 @@ def check_direction(source_language: str | None, target_language: str | None) ->
     """Raise ValueError for other languages than the corpus has. None is not checked."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
-            "`source_language` and `target_language` must be en and de for the built-in corpus, got "
-            f"{source_language} and {target_language}. Pass other data, or leave the languages out."
+            "`source_language` and `target_language` must be en and de for the built-in corpus, "
+            f"got {source_language} and {target_language}. Pass other data, or leave the languages "
+            "out."
         )
 
 
 def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
     """Return the English sentences of a split, each once, with all their German translations.
 
-    No sentence of "validation" or "test", in either language, occurs in another split, even if case and punctuation
-    are ignored.
+    No sentence of "validation" or "test", in either language, occurs in another split, even if case
+    and punctuation are ignored.
 
     Args:
         split: "train", "validation" or "test".
@@ -43,8 +46,15 @@ def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
         >>> next(read_builtin("test"))
         ('Tom might wait.', ['Tom könnte warten.'])
     """
-    _, *blocks = lzma.decompress(CORPUS_FILE.read_bytes()).decode("utf-8").rstrip("\n").split("\n\n")
+    _, *blocks = (
+        lzma.decompress(CORPUS_FILE.read_bytes()).decode("utf-8").rstrip("\n").split("\n\n")
+    )
     lines = {name: text for name, _, text in (block.partition("\n") for block in blocks)}
     if split not in lines:
-        raise ValueError(f"`split` must be one of {', '.join(lines)}, got {split!r}. Choose a split of builtin.")
-    return ((english, german) for english, *german in (line.split("\t") for line in lines[split].split("\n")))
+        raise ValueError(
+            f"`split` must be one of {', '.join(lines)}, got {split!r}. Choose a split of builtin."
+        )
+    return (
+        (english, german)
+        for english, *german in (line.split("\t") for line in lines[split].split("\n"))
+    )

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of sentence pairs from text files, pair files, `datasets` and the built-in file, stored or streamed."""
+"""Corpora of sentence pairs from text files, pair files, `datasets` and the built-in file, stored
+or streamed.
+"""
 
 from __future__ import annotations
 
@@ -39,23 +41,27 @@ def load_corpus(
     target_language: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> datasets.Dataset:
-    """Return sentence pairs as a memory-mapped dataset with the string columns `source` and `target`.
+    """Return sentence pairs as a memory-mapped dataset with the string columns `source` and
+    `target`.
 
-    Give exactly one origin: two aligned text files with one sentence per line, one file of pairs, or a dataset. Files
-    are read into an Arrow file in the cache, and read again only when they change.
+    Give exactly one origin: two aligned text files with one sentence per line, one file of pairs,
+    or a dataset. Files are read into an Arrow file in the cache, and read again only when they
+    change.
 
-    Files and datasets of pairs have the columns `source` and `target`, or columns named by the two languages, or a
-    column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files need a header. In TSV files quotation
-    marks are part of the text.
+    Files and datasets of pairs have the columns `source` and `target`, or columns named by the two
+    languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files need a
+    header. In TSV files quotation marks are part of the text.
 
     Args:
         source_file: Source sentences.
         target_file: Target sentences, aligned with `source_file`.
         pairs_file: A .jsonl, .json, .csv, .tsv or .parquet file of pairs.
-        dataset: Hub name, local folder, or "builtin" for the built-in short sentences of Tatoeba, English to German.
+        dataset: Hub name, local folder, or "builtin" for the built-in short sentences of Tatoeba,
+            English to German.
         dataset_config: Configuration of the dataset, for example "de-en".
-        split: Split of the dataset. "builtin" has "train", "validation" and "test". Its "validation" and "test" have
-            only the first translation of each sentence (`evaluation.report.load_evaluation_set` has all).
+        split: Split of the dataset. "builtin" has "train", "validation" and "test". Its
+            "validation" and "test" have only the first translation of each sentence
+            (`evaluation.report.load_evaluation_set` has all).
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
         cache_dir: Folder of the Arrow files. None means the cache of `datasets`.
@@ -64,8 +70,8 @@ def load_corpus(
         The pairs in the order of their origin, blank sentences included.
 
     Raises:
-        ValueError: If not exactly one origin is given, a file is empty or not UTF-8, text files have different
-            numbers of lines, or columns or texts are missing.
+        ValueError: If not exactly one origin is given, a file is empty or not UTF-8, text files
+            have different numbers of lines, or columns or texts are missing.
         FileNotFoundError: If a file does not exist.
 
     Example:
@@ -76,12 +82,16 @@ def load_corpus(
     origin = find_origin(files, dataset, languages)
     has_configs = isinstance(origin, str) and origin != BUILTIN and not _is_saved_to_disk(origin)
     if dataset_config is not None and not has_configs:
-        raise ValueError(f"`dataset_config` must be left out for {origin}, which has no configurations.")
+        raise ValueError(
+            f"`dataset_config` must be left out for {origin}, which has no configurations."
+        )
     if origin == BUILTIN:
         builtin.check_direction(*languages)
         return _store(_read_builtin, [builtin.CORPUS_FILE], cache_dir, split=split)
     if isinstance(origin, str):
-        return _select(lambda: _load_split(origin, dataset_config, split, cache_dir), languages, origin)
+        return _select(
+            lambda: _load_split(origin, dataset_config, split, cache_dir), languages, origin
+        )
     if len(origin) == 2:
         return _store(_read_text, origin, cache_dir)
     path, suffix = origin[0], text_suffix(origin[0])
@@ -91,7 +101,9 @@ def load_corpus(
         return _store(readers[suffix], origin, cache_dir, languages=languages)
     if suffix != ".parquet":
         formats = ", ".join([*readers, ".parquet"])
-        raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
+        raise ValueError(
+            f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it."
+        )
     options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
     return _select(lambda: datasets.load_dataset("parquet", **options), languages, str(path))
 
@@ -107,16 +119,18 @@ def stream_corpus(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> datasets.IterableDataset:
-    """Return sentence pairs as a stream with the string columns `source` and `target`, without storing them.
+    """Return sentence pairs as a stream with the string columns `source` and `target`, without
+    storing them.
 
-    The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON lines or Parquet. Text
-    files have shards of up to 50,000 lines, and the shards of Parquet files are their row groups. JSON lines and
-    compressed text files are one shard. A resume skips earlier shards. `StreamLoader` says how processes and workers
-    share them. Only "builtin" is stored in the cache.
+    The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON
+    lines or Parquet. Text files have shards of up to 50,000 lines, and the shards of Parquet files
+    are their row groups. JSON lines and compressed text files are one shard. A resume skips earlier
+    shards. `StreamLoader` says how processes and workers share them. Only "builtin" is stored in
+    the cache.
 
     Example:
-        >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
-        ...                        target_language="de")
+        >>> languages = {"source_language": "en", "target_language": "de"}
+        >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", **languages)
     """
     files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
     languages = (source_language, target_language)
@@ -131,27 +145,36 @@ def stream_corpus(
                 target_language=target_language,
             )
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
-        return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
+        return _pick(
+            datasets.load_dataset(origin, dataset_config, split=split, streaming=True),
+            languages,
+            origin,
+        )
     if len(origin) == 2:
         source, target = origin
         shards = index_aligned(source, target, sys.maxsize)
         num_lines = shards[0][1]
-        is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
+        # each shard would decompress all before it
+        is_packed = ".gz" in (source.suffix, target.suffix)
         num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
         if num_shards > 1:
             shards = index_aligned(source, target, -(-num_lines // num_shards))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
-        return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
+        return datasets.IterableDataset.from_generator(
+            _read_shards, features=_TEXT, gen_kwargs=arguments
+        )
     path, suffix = origin[0], text_suffix(origin[0])
     if suffix not in _STREAMED:
         raise ValueError(
-            f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. Convert it, or train "
-            "without `streaming`."
+            f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. "
+            "Convert it, or train without `streaming`."
         )
     if suffix == ".jsonl":
         options = {"paths": (str(path),), "languages": languages}
         _first_of(_read_json((str(path),), languages), str(path))
-        return datasets.IterableDataset.from_generator(_read_json, features=_TEXT, gen_kwargs=options)
+        return datasets.IterableDataset.from_generator(
+            _read_json, features=_TEXT, gen_kwargs=options
+        )
     stream = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
     return _pick(stream.reshard(), languages, str(path))
 
@@ -164,7 +187,8 @@ def find_origin(
     dataset: str | Path | None = None,
     languages: Sequence[str | None] = (),
 ) -> str | list[Path]:
-    """Return the origin that the arguments name: a dataset, two aligned text files, or a file of pairs.
+    """Return the origin that the arguments name: a dataset, two aligned text files, or a file of
+    pairs.
 
     Args:
         files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
@@ -172,32 +196,41 @@ def find_origin(
         languages: Source and target language, to notice files that are swapped.
 
     Raises:
-        ValueError: If not exactly one origin is given, a side is missing, or a file's suffix is the other language.
+        ValueError: If not exactly one origin is given, a side is missing, or a file's suffix is the
+            other language.
         FileNotFoundError: If a file does not exist.
     """
     source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
     if (source is None) != (target is None):
         missing = "source_file" if source is None else "target_file"
-        raise ValueError(f"`{missing}` must be given with {source or target}, got none. Name the other side's file.")
+        raise ValueError(
+            f"`{missing}` must be given with {source or target}, got none. Name the other side's "
+            "file."
+        )
     origins = {"source_file": source, "pairs_file": pairs, "dataset": dataset}
     given = [name for name, value in origins.items() if value is not None]
     if len(given) != 1:
         raise ValueError(
-            "A corpus must be exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`, got "
-            f"{', '.join(given) or 'none'}. Name one."
+            "A corpus must be exactly one of `source_file` with `target_file`, `pairs_file` or "
+            f"`dataset`, got {', '.join(given) or 'none'}. Name one."
         )
     if dataset is not None:
         return str(dataset)
     if pairs is not None:
         return [existing_file(pairs, "pairs_file")]
-    for name, own, other in zip(("source_file", "target_file"), languages, reversed(languages), strict=False):
+    for name, own, other in zip(
+        ("source_file", "target_file"), languages, reversed(languages), strict=False
+    ):
         if other and own != other and text_suffix(str(files[name])) == f".{other}":
             raise ValueError(
-                f"`{name}` must be text in {own or 'the other language'}, got {files[name]}. Exchange the two files, "
-                "or the languages."
+                f"`{name}` must be text in {own or 'the other language'}, got {files[name]}. "
+                "Exchange the two files, or the languages."
             )
     if str(source) == str(target):
-        raise ValueError(f"`target_file` must be another file than `source_file`, got {source} for both. Name both.")
+        raise ValueError(
+            f"`target_file` must be another file than `source_file`, got {source} for both. Name "
+            "both."
+        )
     return [existing_file(str(files[name]), name) for name in ("source_file", "target_file")]
 
 
@@ -208,20 +241,29 @@ def existing_file(path: str | Path, name: str) -> Path:
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
     with open_text(path) as file:
         if not file.read(1):
-            raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
+            raise ValueError(
+                f"`{name}` must hold text, got the empty file {path}. Check how it was written."
+            )
     return path
 
 
-def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
-    """Load one split of a dataset from the Hub, a folder of data files, or a folder of `save_to_disk`."""
+def _load_split(
+    name: str, config: str | None, split: str, cache_dir: str | Path | None
+) -> datasets.Dataset:
+    """Load one split of a dataset from the Hub, a folder of data files, or a folder of
+    `save_to_disk`.
+    """
     if not _is_saved_to_disk(name):
-        return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
+        return datasets.load_dataset(
+            name, config, split=split, cache_dir=cache_dir and str(cache_dir)
+        )
     saved = datasets.load_from_disk(name)
     if isinstance(saved, datasets.Dataset):
         saved = {str(saved.split or "train"): saved}
     if split not in saved:
         raise FileNotFoundError(
-            f"`split` must be one of {', '.join(saved)} in {name}, got {split}. Pass another, or save a DatasetDict."
+            f"`split` must be one of {', '.join(saved)} in {name}, got {split}. Pass another, or "
+            "save a DatasetDict."
         )
     return saved[split]
 
@@ -233,15 +275,17 @@ def _is_saved_to_disk(name: str) -> bool:
 # ---- columns ----
 
 
-def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
+def _find_columns(
+    columns: Sequence[str], languages: tuple[str | None, str | None], origin: str
+) -> list[str]:
     """Return the names of the source and target columns, or of these keys of `translation`."""
     for names in (("source", "target"), languages):
         if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
     raise ValueError(
-        "The columns must be `source` and `target`, or `source_language` and `target_language` must be two of the "
-        f"columns or of the keys of `translation`, got {languages[0]!r} and {languages[1]!r}. {origin} has: "
-        f"{', '.join(map(str, columns)) or 'none'}."
+        "The columns must be `source` and `target`, or `source_language` and `target_language` "
+        f"must be two of the columns or of the keys of `translation`, got {languages[0]!r} and "
+        f"{languages[1]!r}. {origin} has: {', '.join(map(str, columns)) or 'none'}."
     )
 
 
@@ -256,21 +300,29 @@ def _select(
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         cause = " ".join(str(error.__cause__ or error).split())
         raise ValueError(
-            f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or the arguments."
+            f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its "
+            "files, or the arguments."
         ) from error
-    if isinstance(loaded.features.get("translation"), datasets.Json):  # rows have different languages
+    # rows have different languages
+    if isinstance(loaded.features.get("translation"), datasets.Json):
         return _pick(loaded, languages, origin)
     if isinstance(loaded.features.get("translation"), (dict, datasets.Translation)):
         loaded = loaded.select_columns("translation").flatten()
-        loaded = loaded.rename_columns({name: name.removeprefix("translation.") for name in loaded.column_names})
+        loaded = loaded.rename_columns(
+            {name: name.removeprefix("translation.") for name in loaded.column_names}
+        )
     names = _find_columns(loaded.column_names, languages, origin)
     loaded = loaded.select_columns(names)
     for name in names:
         missing = loaded.data.column(name).null_count
-        if missing or loaded.features[name] not in (datasets.Value("string"), datasets.Value("large_string")):
+        if missing or loaded.features[name] not in (
+            datasets.Value("string"),
+            datasets.Value("large_string"),
+        ):
             raise ValueError(
-                f"`{origin}` must hold text in every row of {name!r}, got {loaded.features[name]}, {missing} of them "
-                "missing. Complete or remove such rows, or choose another column."
+                f"`{origin}` must hold text in every row of {name!r}, got {loaded.features[name]}, "
+                f"{missing} of them missing. Complete or remove such rows, or choose another "
+                "column."
             )
     return loaded.rename_columns(dict(zip(names, _TEXT, strict=True)))
 
@@ -279,7 +331,9 @@ def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) ->
     """Return a dataset or a stream with only the columns `source` and `target`."""
     row = _first_of(corpus, origin)
     options = {"names": _find_columns(list(_columns(row)), languages, origin), "origin": origin}
-    return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
+    return corpus.map(
+        _pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT
+    )
 
 
 def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
@@ -289,10 +343,14 @@ def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
     raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
 
 
-def _pick_columns(rows: dict[str, list[Any]], names: list[str], origin: str) -> dict[str, list[str]]:
+def _pick_columns(
+    rows: dict[str, list[Any]], names: list[str], origin: str
+) -> dict[str, list[str]]:
     """Return both sides of a batch of rows."""
     values = zip(*rows.values(), strict=True)
-    pairs = [_pick_pair(dict(zip(rows, row, strict=True)), names, origin, "a row") for row in values]
+    pairs = [
+        _pick_pair(dict(zip(rows, row, strict=True)), names, origin, "a row") for row in values
+    ]
     return {side: [pair[side] for pair in pairs] for side in _TEXT}
 
 
@@ -303,14 +361,17 @@ def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str,
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str) or _HALF_CHARACTER.search(text):
             raise ValueError(
-                f"`{origin}` must hold text in every row of {name!r}, got {text!r:.40} in {place}. Complete or remove "
-                "such rows, or choose another column."
+                f"`{origin}` must hold text in every row of {name!r}, got {text!r:.40} in {place}. "
+                "Complete or remove such rows, or choose another column."
             )
     return dict(zip(_TEXT, texts, strict=True))
 
 
 def _columns(row: Any) -> dict[str, Any]:
-    """Return the columns of a row, or the keys of its `translation`. Return {} if it is not an object."""
+    """Return the columns of a row, or the keys of its `translation`.
+
+    Return {} if it is not an object.
+    """
     if not isinstance(row, dict):
         return {}
     inside = row.get("translation")
@@ -321,19 +382,29 @@ def _columns(row: Any) -> dict[str, Any]:
 
 
 def _store(
-    read: Callable[..., Iterator[dict[str, str]]], files: Sequence[Path], cache_dir: str | Path | None, **options: Any
+    read: Callable[..., Iterator[dict[str, str]]],
+    files: Sequence[Path],
+    cache_dir: str | Path | None,
+    **options: Any,
 ) -> datasets.Dataset:
-    """Return the pairs that `read` yields from files, from the cache unless the files have changed."""
-    known = tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    arguments, folder = {"paths": tuple(map(str, files)), "known": known, **options}, cache_dir and str(cache_dir)
+    """Return the pairs that `read` yields, from the cache unless the files have changed."""
+    known = tuple(
+        (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
+    )
+    arguments, folder = (
+        {"paths": tuple(map(str, files)), "known": known, **options},
+        cache_dir and str(cache_dir),
+    )
     try:
-        return datasets.Dataset.from_generator(read, features=_TEXT, cache_dir=folder, gen_kwargs=arguments)
+        return datasets.Dataset.from_generator(
+            read, features=_TEXT, cache_dir=folder, gen_kwargs=arguments
+        )
     except datasets.exceptions.DatasetGenerationError as error:
         raise error.__cause__ or error from None
 
 
 def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
-    """Yield the built-in pairs: all translations of training sentences, else the first translation."""
+    """Yield the built-in pairs: all translations for training, else the first translation."""
     for english, translations in builtin.read_builtin(split):
         for german in translations if split == "train" else translations[:1]:
             yield {"source": english, "target": german}
@@ -342,7 +413,8 @@ def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
 def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 text file, without their line ends.
 
-    Lines end in `\n` or `\r\n`, not in U+2028 and the like. A byte order mark at the start is skipped.
+    Lines end in `\n` or `\r\n`, not in U+2028 and the like. A byte order mark at the start is
+    skipped.
 
     Args:
         path: The text file.
@@ -351,8 +423,8 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is empty, has a line of more than a mebibyte or holds bytes that are not UTF-8. The
-            message names file, line and byte offset.
+        ValueError: If the file is empty, has a line of more than a mebibyte or holds bytes that are
+            not UTF-8. The message names file, line and byte offset.
     """
     path = existing_file(path, "path")
     with open_text(path) as file:
@@ -365,7 +437,9 @@ def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
     yield from _read_shards(*paths, index_aligned(*paths, sys.maxsize))
 
 
-def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
+def _read_table(
+    paths: tuple[str], languages: tuple[str | None, str | None], **_: Any
+) -> Iterator[dict[str, str]]:
     """Yield the pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
     (path,) = paths
     rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
@@ -386,11 +460,18 @@ def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_
                 yield dict(zip(_TEXT, (row[column] for column in columns), strict=True))
     except csv.Error as error:
         line = getattr(rows, "line_num", number)
-        raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
+        raise ValueError(
+            f"`{path}` must be a table, got an error in line {line}: {error}. Correct it."
+        ) from error
 
 
-def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
-    """Yield the pairs of a JSON file, by the columns of its first row. Other rows may have more columns."""
+def _read_json(
+    paths: tuple[str], languages: tuple[str | None, str | None], **_: Any
+) -> Iterator[dict[str, str]]:
+    """Yield the pairs of a JSON file, by the columns of its first row.
+
+    Other rows may have more columns.
+    """
     (path,) = paths
     names: list[str] = []
     for place, row in _read_json_rows(path):
@@ -399,7 +480,9 @@ def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_:
 
 
 def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a file of JSON lines or of one list, each with its place for error messages."""
+    """Yield the rows of a file of JSON lines or of one list, each with its place for error
+    messages.
+    """
     with open_text(path) as file:
         if file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
             file.seek(0)
@@ -417,11 +500,14 @@ def _parse_json(content: str | bytes, path: str, place: str) -> Any:
         return json.loads(content)
     except (RecursionError, ValueError) as error:
         raise ValueError(
-            f"`{path}` must hold pairs that can be read, got an error in {place}: {error}. Correct it."
+            f"`{path}` must hold pairs that can be read, got an error in {place}: {error}. Correct "
+            "it."
         ) from error
 
 
-def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, str]]:
+def _read_shards(
+    source: str, target: str, shards: Sequence[tuple[int, int, int, int]]
+) -> Iterator[dict[str, str]]:
     """Yield the pairs in parts of two text files."""
     for line, num_lines, source_offset, target_offset in shards:
         sources = read_lines(source, offset=source_offset, line=line)
@@ -430,7 +516,9 @@ def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int,
             yield {"source": source_line, "target": target_line}
 
 
-def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
+def index_aligned(
+    source: str | Path, target: str | Path, lines_per_part: int
+) -> list[tuple[int, int, int, int]]:
     """Return the first line (from 1), number of lines and byte offsets in both files, of each part.
 
     Raises:
@@ -449,7 +537,8 @@ def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -
         offsets.append(starts)
     if counts[0] != counts[1]:
         raise ValueError(
-            f"{target} must have as many lines as {source}, got {counts[1]} and {counts[0]}. Align them line by line."
+            f"{target} must have as many lines as {source}, got {counts[1]} and {counts[0]}. Align "
+            "them line by line."
         )
     return [
         (first + 1, min(lines_per_part, counts[0] - first), *starts)

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of corpora for training: tokenization, checks, and removal of pairs that cannot be trained on.
+"""Preparation of corpora for training: tokenization, checks, and removal of pairs that cannot be
+trained on.
 
 Shapes: N pairs.
 """
@@ -37,17 +38,20 @@ _PAIRS_PER_PROCESS = 50_000
 def tokenize_corpus(
     dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, *, num_proc: int | None = None
 ) -> datasets.Dataset:
-    """Tokenize a corpus, or read it from the cache of an earlier call with the same corpus and tokenizer.
+    """Tokenize a corpus, or read it from the cache of an earlier call with the same corpus and
+    tokenizer.
 
     Args:
-        dataset: Pairs with the string columns `source` and `target`, for example from `load_corpus`.
+        dataset: Pairs with the string columns `source` and `target`, for example from
+            `load_corpus`.
         tokenizer: Encodes both sides, each with `</s>` at its end.
-        num_proc: Number of processes; None means one per 50,000 pairs, at most the cores that this process may use.
-            The result and its cache do not depend on the number.
+        num_proc: Number of processes; None means one per 50,000 pairs, at most the cores that this
+            process may use. The result and its cache do not depend on the number.
 
     Returns:
-        The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and `target_length`
-        (tokens, `</s>` included). An empty sentence, or one of white space only, becomes `</s>` alone.
+        The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and
+        `target_length` (tokens, `</s>` included). An empty sentence, or one of white space only,
+        becomes `</s>` alone.
     """
     if num_proc is None:
         num_proc = min(available_cores(), len(dataset) // _PAIRS_PER_PROCESS)
@@ -62,13 +66,16 @@ def tokenize_corpus(
             new_fingerprint=_fingerprint(dataset, tokenizer),
             desc="Tokenizing",
         )
-    except ValueError as error:  # closing a cache file that could not be written, as on a full disk, hides the cause
+    # closing a cache file that could not be written, as on a full disk, hides the cause
+    except ValueError as error:
         raise error.__context__ or error from None
 
 
 def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
     """Return the token ids of a batch of pairs and their lengths, as columns."""
-    sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
+    sources, targets = (
+        [text if text.strip() else "" for text in pairs[side]] for side in ("source", "target")
+    )
     options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
     sources = tokenizer(sources, **options)["input_ids"]
     targets = tokenizer(text_target=targets, **options)["input_ids"]
@@ -81,7 +88,10 @@ def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, li
 
 
 def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the cache key, from the corpus and the rules of the tokenizer. Equal tokenizers give the same key."""
+    """Return the cache key, from the corpus and the rules of the tokenizer.
+
+    Equal tokenizers give the same key.
+    """
     rules: Any = tokenizer
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -99,7 +109,8 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the source and target lengths of all rows in tokens, `</s>` included.
 
     Args:
-        dataset: Rows with `input_ids` and `labels`. Columns `source_length` and `target_length` save counting.
+        dataset: Rows with `input_ids` and `labels`. Columns `source_length` and `target_length`
+            save counting.
 
     Returns:
         Two int64 arrays (N,). A row without `labels` has target length 0.
@@ -114,12 +125,19 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(dataset: Any) -> Iterable[Any]:
-    """Return the rows of a dataset, by index, because an object with `__getitem__` may iterate forever."""
-    return dataset if isinstance(dataset, datasets.Dataset) else map(dataset.__getitem__, range(len(dataset)))
+    """Return the rows of a dataset, by index, because an object with `__getitem__` may iterate
+    forever.
+    """
+    return (
+        dataset
+        if isinstance(dataset, datasets.Dataset)
+        else map(dataset.__getitem__, range(len(dataset)))
+    )
 
 
 def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> None:
-    """Refuse tokenized pairs with padding or an id outside the vocabulary, before processes get their batches.
+    """Refuse tokenized pairs with padding or an id outside the vocabulary, before processes get
+    their batches.
 
     If a single process met such an id, it would stop, and the others would wait for it forever.
 
@@ -132,9 +150,18 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
         ValueError: There is such an id. The message names the column and the id.
     """
     names = ("input_ids", "labels")
-    if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":  # whole columns at once
-        columns = [(name, dataset.data.column(name).chunks) for name in names if name in dataset.column_names]
-        chunks = ((name, chunk.flatten().to_numpy(zero_copy_only=False)) for name, each in columns for chunk in each)
+    # whole columns at once
+    if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":
+        columns = [
+            (name, dataset.data.column(name).chunks)
+            for name in names
+            if name in dataset.column_names
+        ]
+        chunks = (
+            (name, chunk.flatten().to_numpy(zero_copy_only=False))
+            for name, each in columns
+            for chunk in each
+        )
         if not any(_wrong(ids, name, vocab_size, pad_token_id).size for name, ids in chunks):
             return
     for row in _rows(dataset):
@@ -143,11 +170,13 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
             wrong = _wrong(ids, name, vocab_size, pad_token_id)
             if wrong.size:
                 if wrong[0] == pad_token_id:
-                    raise ValueError(f"`{name}` must hold no padding, got the id {wrong[0]}. {UNPADDED}")
+                    raise ValueError(
+                        f"`{name}` must hold no padding, got the id {wrong[0]}. {UNPADDED}"
+                    )
                 raise ValueError(
-                    f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {ids.tolist()!s:.100}. Use "
-                    "the tokenizer that was saved with this model, or make room for a larger one: "
-                    "model.resize_token_embeddings(len(tokenizer))."
+                    f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in "
+                    f"{ids.tolist()!s:.100}. Use the tokenizer that was saved with this model, or "
+                    "make room for a larger one: model.resize_token_embeddings(len(tokenizer))."
                 )
 
 
@@ -162,7 +191,8 @@ def _wrong(ids: np.ndarray, column: str, vocab_size: int, pad_token_id: int | No
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningRules:
-    """Limits on a tokenized pair; None means no limit. Pairs with an empty sentence are always dropped.
+    """Limits on a tokenized pair; None means no limit. Pairs with an empty sentence are always
+    dropped.
 
     Lengths are in tokens, `</s>` included.
 
@@ -170,9 +200,12 @@ class CleaningRules:
         max_source_tokens: Largest length of a source sentence.
         max_target_tokens: Largest length of a target sentence.
         max_length_ratio: Largest longer side / shorter side of a pair, at least 1.
-        max_source_tokens_per_batch: Source tokens of a batch. A longer source sentence fits no batch.
-        max_target_tokens_per_batch: Target tokens of a batch. A longer target sentence fits no batch.
-        max_padded_tokens: Padded tokens of a micro-batch. A pair with more source and target tokens fits none.
+        max_source_tokens_per_batch: Source tokens of a batch. A longer source sentence fits no
+            batch.
+        max_target_tokens_per_batch: Target tokens of a batch. A longer target sentence fits no
+            batch.
+        max_padded_tokens: Padded tokens of a micro-batch. A pair with more source and target tokens
+            fits none.
     """
 
     max_source_tokens: int | None = None
@@ -189,7 +222,8 @@ class CleaningReport:
 
     Args:
         num_kept: Number of kept pairs.
-        dropped: Number of dropped pairs by reason. A pair counts under the first reason that applies, in this order.
+        dropped: Number of dropped pairs by reason. A pair counts under the first reason that
+            applies, in this order.
     """
 
     num_kept: int
@@ -208,15 +242,19 @@ class CleaningReport:
     def __str__(self) -> str:
         reasons = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
         total = self.num_kept + self.num_dropped
-        return f"kept {self.num_kept:,} of {total:,} pairs" + (f"; dropped {reasons}" if reasons else "")
+        return f"kept {self.num_kept:,} of {total:,} pairs" + (
+            f"; dropped {reasons}" if reasons else ""
+        )
 
 
-def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datasets.Dataset, CleaningReport]:
+def clean_corpus(
+    dataset: datasets.Dataset, rules: CleaningRules
+) -> tuple[datasets.Dataset, CleaningReport]:
     """Drop the pairs that violate the rules.
 
     Args:
-        dataset: Tokenized pairs, for example from `tokenize_corpus`. Columns `source_length` and `target_length` save
-            counting.
+        dataset: Tokenized pairs, for example from `tokenize_corpus`. Columns `source_length` and
+            `target_length` save counting.
         rules: Limits on each pair.
 
     Returns:
@@ -227,11 +265,18 @@ def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datas
     """
     violated, report = check_pairs(*pair_lengths(dataset), rules)
     if report.num_kept == 0:
-        raise ValueError(f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the rules.")
-    return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))), report
+        raise ValueError(
+            f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the "
+            "rules."
+        )
+    return (
+        dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))
+    ), report
 
 
-def check_pairs(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> tuple[np.ndarray, CleaningReport]:
+def check_pairs(
+    source: np.ndarray, target: np.ndarray, rules: CleaningRules
+) -> tuple[np.ndarray, CleaningReport]:
     """Find the pairs that violate the rules, and count them by reason.
 
     Args:

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Token-bounded batches from a stream of pairs, with reproducible shuffle pools and a small, exact state."""
+"""Token-bounded batches from a stream of pairs, with reproducible shuffle pools and a small, exact
+state.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
 from .bpe_dropout import BpeDropout
-from .preparation import CleaningReport, CleaningRules, check_pairs, check_token_ids, encode_pairs, pair_lengths
+from .preparation import (
+    CleaningReport,
+    CleaningRules,
+    check_pairs,
+    check_token_ids,
+    encode_pairs,
+    pair_lengths,
+)
 
 _ROWS_PER_READ = 1000
 
@@ -31,7 +40,8 @@ class StreamSettings:
     Args:
         max_source_tokens: Largest number of real source tokens, with `</s>`, of one micro-batch.
         max_target_tokens: Largest number of real target tokens, with `</s>`, of one micro-batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None means no bound.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None
+            means no bound.
         num_processes: Number of processes that share the stream.
         process_index: Index of this process, from 0.
         num_workers: Number of loader workers of each process; 0 reads in the process itself.
@@ -55,26 +65,28 @@ class StreamSettings:
 
     @property
     def limits(self) -> np.ndarray:
-        """Return the largest numbers of source, target and padded tokens of one micro-batch, (3,)."""
-        return np.array([self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf])
+        """Return the largest source, target and padded token counts of one micro-batch, (3,)."""
+        return np.array(
+            [self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf]
+        )
 
 
 class StreamLoader:
     """Endless token-bounded micro-batches of a stream, for one of several processes.
 
-    Each worker of each process is a reader. If the number of shards is a multiple of the number of readers, each
-    reader reads its share of the shards, else every n-th pair. So every pair is read once per epoch. A reader fills a
-    pool with consecutive pairs, sorts it by length and cuts it into micro-batches. Their order depends only on the
-    seed, the epoch, the pool and the reader.
+    Each worker of each process is a reader. If the number of shards is a multiple of the number of
+    readers, each reader reads its share of the shards, else every n-th pair. So every pair is read
+    once per epoch. A reader fills a pool with consecutive pairs, sorts it by length and cuts it
+    into micro-batches. Their order depends only on the seed, the epoch, the pool and the reader.
 
-    The state holds for each reader the position in the stream where its pool starts, and the number of the pool's
-    batches that were yielded. Batches that workers have prepared ahead do not count. A resume fills the pool again.
-    So the stream must yield the same pairs in the same order each time: do not use `IterableDataset.shuffle`, which
-    does not save its buffer.
+    The state holds for each reader the position in the stream where its pool starts, and the number
+    of the pool's batches that were yielded. Batches that workers have prepared ahead do not count.
+    A resume fills the pool again. So the stream must yield the same pairs in the same order each
+    time: do not use `IterableDataset.shuffle`, which does not save its buffer.
 
     Args:
-        dataset: Stream with the text columns `source` and `target`, or with the token ids `input_ids` and `labels`.
-            It must not be split by process yet.
+        dataset: Stream with the text columns `source` and `target`, or with the token ids
+            `input_ids` and `labels`. It must not be split by process yet.
         collator: Makes a batch from a list of rows with `input_ids` and `labels`.
         settings: Size of the batches, processes, workers and seed.
         rules: Limits on each pair. A pair that exceeds a micro-batch by itself is dropped, too.
@@ -84,12 +96,13 @@ class StreamLoader:
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        ValueError: While reading, if an id is outside the vocabulary, if a reader keeps no pair of an epoch, or if
-            the loaded state does not fit the stream.
+        ValueError: While reading, if an id is outside the vocabulary, if a reader keeps no pair of
+            an epoch, or if the loaded state does not fit the stream.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
-        >>> loader = StreamLoader(stream, TranslationCollator(tokenizer), settings, tokenizer=tokenizer)
+        >>> collator = TranslationCollator(tokenizer)
+        >>> loader = StreamLoader(stream, collator, settings, tokenizer=tokenizer)
 
     Paper: section 5.1, batches by approximate length.
     """
@@ -114,7 +127,9 @@ class StreamLoader:
             max_target_tokens_per_batch=settings.max_target_tokens,
             max_padded_tokens=settings.max_padded_tokens,
         )
-        self._source = _Reader(dataset, collator, settings, rules, tokenizer, vocab_size, bpe_dropout)
+        self._source = _Reader(
+            dataset, collator, settings, rules, tokenizer, vocab_size, bpe_dropout
+        )
         self._states = [_ReaderState() for _ in range(settings.num_readers)]
         self._next_reader = 0
 
@@ -126,7 +141,8 @@ class StreamLoader:
             batch_size=None,
             collate_fn=_unchanged,  # a lambda cannot be pickled for workers
             num_workers=self.settings.num_workers,
-            generator=torch.Generator(),  # else the workers' seed comes from the generator of dropout
+            # else the workers' seed comes from the generator of dropout
+            generator=torch.Generator(),
             **self._options,
         )
         for batch, state in loader:
@@ -136,16 +152,26 @@ class StreamLoader:
 
     @property
     def report(self) -> CleaningReport:
-        """Return the numbers of pairs kept and dropped in this process's pools so far, over all epochs."""
+        """Return the numbers of pairs kept and dropped in this process's pools so far, over all
+        epochs.
+        """
         return sum((state.report for state in self._states), CleaningReport(0, {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the last batch that was yielded, for `load_state_dict`. It can be written as JSON."""
+        """Return the state after the last batch that was yielded, for `load_state_dict`.
+
+        It can be written as JSON.
+        """
         readers = [asdict(state) for state in self._states]
-        return {"settings": asdict(self.settings), "next_reader": self._next_reader, "readers": readers}
+        return {
+            "settings": asdict(self.settings),
+            "next_reader": self._next_reader,
+            "readers": readers,
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration continue after the last batch of another loader of the same stream and settings.
+        """Let the next iteration continue after the last batch of another loader of the same stream
+        and settings.
 
         The number of workers is taken from the state, because each worker has its own position.
 
@@ -160,10 +186,12 @@ class StreamLoader:
         own, other = asdict(self.settings), state["settings"]
         changed = [name for name in own if other.get(name) != own[name]]
         if changed:
-            wanted, got = ({name: settings.get(name) for name in changed} for settings in (own, other))
+            wanted, got = (
+                {name: settings.get(name) for name in changed} for settings in (own, other)
+            )
             raise ValueError(
-                f"`state` must be that of a stream with {wanted}, got one with {got}. Resume with the same numbers of "
-                "processes and accumulation steps, token budgets and seed."
+                f"`state` must be that of a stream with {wanted}, got one with {got}. Resume with "
+                "the same numbers of processes and accumulation steps, token budgets and seed."
             )
         self._states = [_ReaderState(**reader) for reader in state["readers"]]
         self._next_reader = state["next_reader"]
@@ -208,7 +236,10 @@ class _ReaderState:
 
 @dataclass(eq=False)
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
-    """Batches of one reader, each with the reader's state after it. The worker's id selects the reader."""
+    """Batches of one reader, each with the reader's state after it.
+
+    The worker's id selects the reader.
+    """
 
     dataset: datasets.IterableDataset
     collator: Callable[[list[Row]], Any]
@@ -225,26 +256,32 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         number = (self.first + (worker.id if worker else 0)) % self.settings.num_readers
         reader = self.settings.process_index * self.settings.num_readers + number
         num_readers = self.settings.num_processes * self.settings.num_readers
-        part = split_dataset_by_node(self.dataset, reader, num_readers)  # its shards, or every n-th pair
+        # its shards, or every n-th pair
+        part = split_dataset_by_node(self.dataset, reader, num_readers)
         state = self.states[number]
         while True:
             before = state
             state = yield from self._read_epoch(part, reader, before)
             if state.num_kept == before.num_kept and before.num_given == 0:
                 raise ValueError(
-                    f"`dataset` must hold a pair to keep for each of {num_readers} readers (processes x workers), got "
-                    f"none for reader {reader}: {state.report}. Use fewer workers or processes, or relax the rules."
+                    f"`dataset` must hold a pair to keep for each of {num_readers} readers "
+                    f"(processes x workers), got none for reader {reader}: {state.report}. Use "
+                    "fewer workers or processes, or relax the rules."
                 )
 
     def _read_epoch(
         self, part: datasets.IterableDataset, reader: int, state: _ReaderState
     ) -> Generator[tuple[Any, _ReaderState], None, _ReaderState]:
-        """Yield the remaining batches of an epoch, each with the state after it. Return the next epoch's state."""
+        """Yield the remaining batches of an epoch, each with the state after it.
+
+        Return the next epoch's state.
+        """
         part.set_epoch(state.epoch)
         if state.position is not None and _kinds(state.position) != _kinds(part.state_dict()):
             raise ValueError(
-                "`state` must be that of the same stream, got one that is read differently: 0.2.0 read JSON lines in "
-                "another way. Resume with the version that started the training, or start again."
+                "`state` must be that of the same stream, got one that is read differently: 0.2.0 "
+                "read JSON lines in another way. Resume with the version that started the "
+                "training, or start again."
             )
         part.load_state_dict(state.position)
         reads = part.iter(batch_size=_ROWS_PER_READ)
@@ -256,15 +293,22 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             if state.num_given == 0:  # else the state already counts this pool
                 total = state.report + report
                 state = replace(state, num_kept=total.num_kept, dropped=total.dropped)
-            batches = self._cut(rows, np.random.default_rng([self.settings.seed, state.epoch, state.pool, reader]))
+            batches = self._cut(
+                rows, np.random.default_rng([self.settings.seed, state.epoch, state.pool, reader])
+            )
             for number in range(state.num_given, len(batches)):
-                yield self.collator([rows[row] for row in batches[number]]), replace(state, num_given=number + 1)
+                yield (
+                    self.collator([rows[row] for row in batches[number]]),
+                    replace(state, num_given=number + 1),
+                )
             state = replace(state, pool=state.pool + 1, position=part.state_dict(), num_given=0)
 
     def _fill(
         self, reads: Iterator[Mapping[str, list[Any]]], state: _ReaderState, reader: int
     ) -> tuple[list[Row], CleaningReport] | None:
-        """Return the pairs of the next pool and the numbers of kept and dropped ones, or None at the epoch's end."""
+        """Return the pairs of the next pool and the numbers of kept and dropped ones, or None at
+        the epoch's end.
+        """
         pool: list[Row] = []
         report, num_tokens, has_read = CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
         full = self.settings.batches_per_pool * self.settings.limits
@@ -272,15 +316,26 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             has_read = True
             if not {"input_ids", "labels"} <= set(read):
                 read = encode_pairs(read, self.tokenizer)
-            sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
-            rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
+            sides = [
+                [np.asarray(ids, dtype=np.int32) for ids in read[name]]
+                for name in ("input_ids", "labels")
+            ]
+            rows = [
+                {"input_ids": source, "labels": target}
+                for source, target in zip(*sides, strict=True)
+            ]
             if self.vocab_size is not None:
-                check_token_ids(rows, self.vocab_size, getattr(self.tokenizer, "pad_token_id", None))
+                check_token_ids(
+                    rows, self.vocab_size, getattr(self.tokenizer, "pad_token_id", None)
+                )
             lengths = np.stack(pair_lengths(rows), axis=1)
             dropped, counts = check_pairs(lengths[:, 0], lengths[:, 1], self.rules)
             kept = [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             if self.bpe_dropout is not None:
-                kept = [self._redraw(row, state, reader, len(pool) + place) for place, row in enumerate(kept)]
+                kept = [
+                    self._redraw(row, state, reader, len(pool) + place)
+                    for place, row in enumerate(kept)
+                ]
             pool += kept
             report = report + counts
             num_tokens += np.sum(pair_lengths(kept), axis=1)
@@ -289,14 +344,20 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         return (pool, report) if has_read else None
 
     def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
-        """Return the row with newly drawn subwords, or unchanged if they do not fit a micro-batch."""
+        """Return the row with new random subwords, or unchanged if they fit no micro-batch."""
         assert self.bpe_dropout is not None
         drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
         source, target = len(drawn["input_ids"]), len(drawn["labels"])
-        return drawn if (np.array([source, target, source + target]) <= self.settings.limits).all() else row
+        return (
+            drawn
+            if (np.array([source, target, source + target]) <= self.settings.limits).all()
+            else row
+        )
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
-        """Cut a pool into micro-batches: lists of row numbers, in the order in which they are yielded."""
+        """Cut a pool into micro-batches: lists of row numbers, in the order in which they are
+        yielded.
+        """
         if not rows:
             return []
         lengths = np.stack(pair_lengths(rows), axis=1)

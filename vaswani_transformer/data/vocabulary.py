@@ -27,11 +27,12 @@ LOOKALIKES = {
     "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
     "-": "\u2010\u2011",
-    " ": "\t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    " ": "\t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",  # noqa: E501
     "": "\u00ad\u200b\u200c\u2060\ufeff",
 }
 for _code in range(ord("!"), ord("~") + 1):
-    LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)  # its full-width form
+    # its full-width form
+    LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)
 _RARE = 1 / 200  # largest share of sentences with a look-alike that is replaced
 _FREQUENT = 50  # the usual character must be in more than this many times as many sentences
 
@@ -43,21 +44,22 @@ def train_tokenizer(
     vocab_size: int,
     show_progress: bool = True,
 ) -> VaswaniTransformerTokenizer:
-    """Train one tokenizer on the sentences of both languages. The sentences are streamed, not held in memory.
+    """Train one tokenizer on the sentences of both languages. The sentences are streamed, not held
+    in memory.
 
-    On both sides its normalizer maps rare look-alikes to the usual character (see `lookalike_normalizers`), and drops
-    the white space around a text.
+    On both sides its normalizer maps rare look-alikes to the usual character (see
+    `lookalike_normalizers`), and drops the white space around a text.
 
     Args:
         files: UTF-8 text files of both languages, one sentence per line.
         sentences: Sentences or lists of sentences instead of files; see `corpus_sentences`.
-        vocab_size: Number of entries, including the 256 bytes and the special tokens. A small corpus may yield fewer;
-            a warning says so.
+        vocab_size: Number of entries, including the 256 bytes and the special tokens. A small
+            corpus may yield fewer; a warning says so.
         show_progress: Whether to show a progress bar.
 
     Raises:
-        ValueError: Not exactly one of `files` and `sentences` is given, a file is empty or not UTF-8, or `vocab_size`
-            is too small.
+        ValueError: Not exactly one of `files` and `sentences` is given, a file is empty or not
+            UTF-8, or `vocab_size` is too small.
         FileNotFoundError: A file does not exist.
 
     Example:
@@ -68,13 +70,16 @@ def train_tokenizer(
     if files is not None and sentences is None:
         sentences = chain.from_iterable(map(read_lines, files))
     elif files is not None or sentences is None:
-        raise ValueError("`files` or `sentences` must be given, and not both. Name the text to train on.")
+        raise ValueError(
+            "`files` or `sentences` must be given, and not both. Name the text to train on."
+        )
     untrained = VaswaniTransformerTokenizer()
     smallest = len(ByteLevel.alphabet()) + len(untrained)
     if vocab_size < smallest:
         raise ValueError(
-            f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "
-            f"{vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
+            f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special "
+            f"tokens), got {vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 "
+            "entries."
         )
     counts: Counter[str] = Counter()
     tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(
@@ -84,7 +89,8 @@ def train_tokenizer(
     backend.normalizer = normalizers.Sequence([*lookalike_normalizers(counts), backend.normalizer])
     if len(tokenizer) < vocab_size:
         logger.warning(
-            f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` {vocab_size}."
+            f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` "
+            f"{vocab_size}."
         )
     return tokenizer
 
@@ -104,14 +110,16 @@ def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iter
 
 
 def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
-    """Return normalizers that map rare look-alikes to the usual character, so that a model reads both alike.
+    """Return normalizers that map rare look-alikes to the usual character, so that a model reads
+    both alike.
 
-    A look-alike is mapped if at most one sentence in 200 has it, and more than 50 times as many have the usual
-    character. Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
+    A look-alike is mapped if at most one sentence in 200 has it, and more than 50 times as many
+    have the usual character. Decomposed letters (NFD) are composed if at most one sentence in 200
+    has them.
 
     Args:
-        counts: Number of sentences with each character. The key "" has the number of all sentences, and the key "NFD"
-            has the number of sentences that NFC changes.
+        counts: Number of sentences with each character. The key "" has the number of all sentences,
+            and the key "NFD" has the number of sentences that NFC changes.
     """
     most = counts[""] * _RARE
     found: list[normalizers.Normalizer] = [normalizers.NFC()] if counts["NFD"] <= most else []

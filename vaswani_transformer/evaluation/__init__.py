@@ -6,18 +6,20 @@
 - `translate` translates sentences and files; `scoring` scores given translations.
 - `report` evaluates a model on a test set by `metrics`, and reads and describes the results.
 
-This file imports no module, because they need different extras. `metrics` needs `[eval]`. The others can be imported
-with what the model itself needs.
+This file imports no module, because they need different extras. `metrics` needs `[eval]`. The
+others can be imported with what the model itself needs.
 """
 
-# Display names of the metrics, by their keys in the results of `metrics.score_translations`, in the order of reports.
+# Display names of the metrics, by their keys in the results of `metrics.score_translations`, in the
+# order of reports.
 METRICS = {
     "sacrebleu": "sacreBLEU",
     "chrf": "chrF",
     "paper_bleu": "paper BLEU (tokenized)",
     "tokenized_bleu": "tokenized BLEU (lowercase)",
 }
-# Settings of the search. Recipes and generation configs use these keys; results use them with the prefix `test_`.
+# Settings of the search. Recipes and generation configs use these keys; results use them with the
+# prefix `test_`.
 DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
 
 # The public modules. Each has a page in the API reference.

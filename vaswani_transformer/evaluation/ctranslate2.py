@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
 
-CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha, and it stops after
-a fixed number of finished hypotheses. So the search here proceeds in three steps:
+CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha,
+and it stops after a fixed number of finished hypotheses. So the search here proceeds in three
+steps:
 
-1. It asks CTranslate2 for all hypotheses up to a horizon, which is a number of tokens, with their log-probabilities.
-   These are the hypotheses that finished, and those that still run after the last step.
+1. It asks CTranslate2 for all hypotheses up to a horizon, which is a number of tokens, with their
+   log-probabilities. These are the hypotheses that finished, and those that still run after the
+   last step.
 2. It scores the hypotheses by GNMT's length penalty.
-3. It tests by the stopping bound of `generate` whether a running hypothesis can still beat the finished ones. If so,
-   it searches the sentence again with a longer horizon, up to the maximum length for the sentence.
+3. It tests by the stopping bound of `generate` whether a running hypothesis can still beat the
+   finished ones. If so, it searches the sentence again with a longer horizon, up to the maximum
+   length for the sentence.
 """
 
 from __future__ import annotations
@@ -26,7 +29,11 @@ from transformers.utils import CONFIG_NAME
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..extras import requiring
 from ..files import read_json, writing_folder
-from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids
+from ..modeling_vaswani_transformer import (
+    MultiHeadAttention,
+    VaswaniTransformerForConditionalGeneration,
+    sinusoids,
+)
 from ..search_vaswani_transformer import gnmt_length_penalty
 from . import DECODING
 from .loading import load_for_inference
@@ -39,17 +46,25 @@ try:
 except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
-# Key in the config.json of an export. `Translator` reads the configs of the model and its search from this entry.
+# Key in the config.json of an export. `Translator` reads the configs of the model and its search
+# from this entry.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
-# CTranslate2 computes sinusoids without a limit, but by another formula. So the export stores a table of the paper's
-# sinusoids. For a base model the table has 4 MB.
+# CTranslate2 computes sinusoids without a limit, but by another formula. So the export stores a
+# table of the paper's sinusoids. For a base model the table has 4 MB.
 MIN_POSITIONS = 2048
 
 # Keys of a generation config that the search below follows, or that do not change its results.
 _FOLLOWED = {
-    *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
+    *(
+        *DECODING,
+        "max_new_tokens",
+        "max_length",
+        "longest_training_source",
+        "use_cache",
+        "transformers_version",
+    ),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
     *("return_dict_in_generate", "num_return_sequences"),
 }
@@ -58,7 +73,9 @@ _FOLLOWED = {
 # ---- export ----
 
 
-def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
+def export_ctranslate2(
+    model: str | Path, output_dir: str | Path, *, quantization: str = "float32"
+) -> Path:
     """Export a trained model for CTranslate2 and return the output folder.
 
     `Translator` needs only this folder. If the export fails, no incomplete folder remains.
@@ -66,14 +83,14 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     Args:
         model: Folder of a model, or its id on the Hub.
         output_dir: Folder to create; it may exist if it is empty.
-        quantization: CTranslate2's name of the number format of the stored weights. int8 makes a base model
-            about four times smaller.
+        quantization: CTranslate2's name of the number format of the stored weights. int8 makes a
+            base model about four times smaller.
 
     Raises:
         ImportError: CTranslate2 is not installed.
-        ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
-            package, its `d_k` differs from its `d_v`, or its generation config has settings that CTranslate2 cannot
-            follow.
+        ValueError: The quantization is unknown, the output folder is not empty, the model is
+            incomplete or not of this package, its `d_k` differs from its `d_v`, or its generation
+            config has settings that CTranslate2 cannot follow.
 
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
@@ -92,7 +109,10 @@ def write_export(
     folder: Path,
     quantization: str = "float32",
 ) -> None:
-    """Write a model and its tokenizer in CTranslate2's format into an empty folder. Also convert the model to fp32."""
+    """Write a model and its tokenizer in CTranslate2's format into an empty folder.
+
+    Also convert the model to fp32.
+    """
     model.float()  # with bf16 weights, CTranslate2 would turn int8 into int8_bfloat16
     spec = VaswaniTransformerLoader()(model, tokenizer)
     spec.validate()
@@ -105,15 +125,17 @@ def write_export(
 
 
 class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
-    """Converts a model of this package into CTranslate2's specification of a post-norm Transformer."""
+    """Converts a model into CTranslate2's specification of a post-norm Transformer."""
 
-    def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
+    def get_model_spec(
+        self, model: VaswaniTransformerForConditionalGeneration
+    ) -> transformer_spec.TransformerSpec:
         """Return the specification with the weights of the model."""
         config = model.config
         if config.d_k != config.d_v:
             raise ValueError(
-                f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and `d_v` "
-                f"{config.d_v}. Use the model without CTranslate2."
+                f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and "
+                f"`d_v` {config.d_v}. Use the model without CTranslate2."
             )
         sizes = {"num_heads": config.num_heads, "head_dim": config.d_k}
         sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
@@ -150,7 +172,9 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
         """Set the projections of an attention, fused as CTranslate2 needs them."""
         spec.queries_scale = attention.scaling
-        projections = [self._linear(each) for each in (attention.q_proj, attention.k_proj, attention.v_proj)]
+        projections = [
+            self._linear(each) for each in (attention.q_proj, attention.k_proj, attention.v_proj)
+        ]
         if is_self:
             utils.fuse_linear(spec.linear[0], projections)
         else:
@@ -166,7 +190,10 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> list[str]:
-        """Return a token for each row of the embedding. Rows without a token get a name such as `<unused 7>`."""
+        """Return a token for each row of the embedding.
+
+        Rows without a token get a name such as `<unused 7>`.
+        """
         names = {index: token for token, index in tokenizer.get_vocab().items()}
         return [names.get(index, f"<unused {index}>") for index in range(model.config.vocab_size)]
 
@@ -176,29 +203,41 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         spec.register_target_vocabulary(tokens)
 
     def set_config(
-        self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
+        self,
+        config: Any,
+        model: VaswaniTransformerForConditionalGeneration,
+        tokenizer: PreTrainedTokenizerBase,
     ) -> None:
-        """Set the special tokens, the epsilon of layer norm and the configs that `read_configs` returns."""
+        """Set the special tokens, the epsilon of layer norm and the configs that `read_configs`
+        returns.
+        """
         names = self.get_vocabulary(model, tokenizer)
         decoding = decoding_config(model)
         _check_settings(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
         config.eos_token = names[ends_of(decoding)[0]]
-        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # required, although byte-level BPE has none
+        # required, although byte-level BPE has none
+        config.unk_token = tokenizer.unk_token or tokenizer.pad_token
         config.layer_norm_epsilon = model.config.layer_norm_eps
-        description = {"config": model.config.to_diff_dict(), "generation_config": decoding.to_diff_dict()}
+        description = {
+            "config": model.config.to_diff_dict(),
+            "generation_config": decoding.to_diff_dict(),
+        }
         config.add_attribute(DESCRIPTION, description)
 
 
 def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
-    """Raise ValueError if the model's generation config has settings that the search below does not follow."""
+    """Raise ValueError if the model's generation config has settings that the search below does not
+    follow.
+    """
     own = model.generation_config.to_diff_dict()
     others = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
     if others:
         raise ValueError(
-            f"`model` must have search settings that CTranslate2 can follow, got {', '.join(others)} in its "
-            "generation config. Set them to None there, or use the model without CTranslate2."
+            "`model` must have search settings that CTranslate2 can follow, got "
+            f"{', '.join(others)} in its generation config. Set them to None there, or use the "
+            "model without CTranslate2."
         )
 
 
@@ -209,9 +248,13 @@ def ends_of(decoding: GenerationConfig) -> list[int]:
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Return the number of positions of an export, which bounds the length of a source or target."""
+    """Return the number of positions of an export, the maximum length of a source or target."""
     is_learned = config.position_encoding == "learned"
-    return config.max_position_embeddings if is_learned else max(MIN_POSITIONS, config.max_position_embeddings)
+    return (
+        config.max_position_embeddings
+        if is_learned
+        else max(MIN_POSITIONS, config.max_position_embeddings)
+    )
 
 
 # ---- files of an export ----
@@ -228,8 +271,8 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
     description: dict[str, Any] = content.get(DESCRIPTION, {})
     if "generation_config" not in description:
         raise ValueError(
-            f"`model` must be a model or an export by this version, got {folder}. Export the model again: "
-            "vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
+            f"`model` must be a model or an export by this version, got {folder}. Export the model "
+            "again: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
         )
     generation_config = GenerationConfig(**description["generation_config"])
     return VaswaniTransformerConfig(**description["config"]), generation_config
@@ -237,8 +280,8 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
 
 # ---- search ----
 
-# The first horizon is the length of the longest source in the batch plus _OVER_SOURCE tokens. Each later horizon is
-# _GROWTH times the previous one.
+# The first horizon is the length of the longest source in the batch plus _OVER_SOURCE tokens. Each
+# later horizon is _GROWTH times the previous one.
 _OVER_SOURCE = 5
 _GROWTH = 1.5
 
@@ -247,7 +290,10 @@ _NO_PENALTY = 1e-30  # with 0, CTranslate2 may stop at the first hypothesis
 
 @dataclass(frozen=True)
 class Decoding:
-    """Settings of the search. If `is_over_source`, outputs may have `max_new_tokens` tokens more than their source."""
+    """Settings of the search.
+
+    If `is_over_source`, outputs may have `max_new_tokens` tokens more than their source.
+    """
 
     num_beams: int
     num_best: int
@@ -280,12 +326,17 @@ class Decoding:
 
     def score(self, log_prob: float, length: int) -> float:
         """Return GNMT's score of a hypothesis of `length` tokens."""
-        return log_prob / float(gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset))
+        return log_prob / float(
+            gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset)
+        )
 
 
 @dataclass(frozen=True)
 class Found:
-    """A hypothesis with its token ids, log-probability and GNMT score. A finished hypothesis ends in `</s>`."""
+    """A hypothesis with its token ids, log-probability and GNMT score.
+
+    A finished hypothesis ends in `</s>`.
+    """
 
     tokens: list[int]
     log_prob: float
@@ -310,7 +361,10 @@ class Search:
         self.ids = {name: index for index, name in enumerate(names)}
 
     def __call__(self, sources: list[list[int]], decoding: Decoding) -> list[list[Found]]:
-        """Return the best hypotheses for each source of a batch, best first. Sources are token ids with `</s>`."""
+        """Return the best hypotheses for each source of a batch, best first.
+
+        Sources are token ids with `</s>`.
+        """
         limits = [min(decoding.limit(source), self.num_positions) for source in sources]
         best: list[list[Found]] = [[] for _ in sources]
         horizon = max(map(len, sources)) + _OVER_SOURCE
@@ -321,7 +375,9 @@ class Search:
                 indices = [index for index in open_indices if min(limits[index], horizon) == steps]
                 results = self._search([sources[index] for index in indices], steps, decoding)
                 for index, found in zip(indices, results, strict=True):
-                    complete = [one for one in found if steps == limits[index] or self._is_finished(one)]
+                    complete = [
+                        one for one in found if steps == limits[index] or self._is_finished(one)
+                    ]
                     best[index] = sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
                     if not self._is_settled(best[index], found, steps, limits[index], decoding):
                         unsettled.append(index)
@@ -329,27 +385,40 @@ class Search:
             horizon = round(_GROWTH * horizon)
         return best
 
-    def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
-        """Return True if further steps cannot change the best hypotheses; see `SearchRule.can_improve`."""
+    def _is_settled(
+        self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding
+    ) -> bool:
+        """Return True if further steps cannot change the best hypotheses; see
+        `SearchRule.can_improve`.
+        """
         if steps == limit:
             return True
         if decoding.num_beams == 1:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
         if not running:
-            # All beams of the last step finished. CTranslate2 would continue with less probable candidates, so the
-            # least probable of these beams is an upper bound.
-            running = [min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)]
-        best_length = limit if decoding.length_penalty >= 0 else steps + 1  # the length with the highest score
-        return len(best) == decoding.num_best and decoding.score(max(running), best_length) <= best[-1].score
+            # All beams of the last step finished. CTranslate2 would continue with less probable
+            # candidates, so the least probable of these beams is an upper bound.
+            running = [
+                min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)
+            ]
+        # the length with the highest score
+        best_length = limit if decoding.length_penalty >= 0 else steps + 1
+        return (
+            len(best) == decoding.num_best
+            and decoding.score(max(running), best_length) <= best[-1].score
+        )
 
     def _is_finished(self, one: Found) -> bool:
         return bool(one.tokens) and one.tokens[-1] in self.ends
 
-    def _search(self, sources: list[list[int]], steps: int, decoding: Decoding) -> list[list[Found]]:
-        """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or still running."""
+    def _search(
+        self, sources: list[list[int]], steps: int, decoding: Decoding
+    ) -> list[list[Found]]:
+        """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or running."""
         is_greedy = decoding.num_beams == 1
-        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, so it never stops early
+        # more than can finish, so it never stops early
+        most = 1 if is_greedy else decoding.num_beams * (steps + 1)
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
@@ -361,11 +430,16 @@ class Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            min_decoding_length=0,  # the default of 1 forbids empty outputs, which raises all other scores
+            # the default of 1 forbids empty outputs, which raises all other scores
+            min_decoding_length=0,
         )
         return [
             [
-                Found([self.ids[token] for token in tokens], log_prob, decoding.score(log_prob, len(tokens)))
+                Found(
+                    [self.ids[token] for token in tokens],
+                    log_prob,
+                    decoding.score(log_prob, len(tokens)),
+                )
                 for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True)
             ]
             for result in results

@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Load a trained model and its tokenizer. Only complete safetensors weights are accepted, and no remote code runs."""
+"""Load a trained model and its tokenizer.
+
+Only complete safetensors weights are accepted, and no remote code runs.
+"""
 
 from __future__ import annotations
 
@@ -38,16 +41,17 @@ def load_for_inference(
 
     Args:
         name_or_path: Folder of a model, or its id on the Hub.
-        device: For example "cpu" or "cuda:1". None uses the CPU with `int8`, else a GPU if there is one.
+        device: For example "cpu" or "cuda:1". None uses the CPU with `int8`, else a GPU if there is
+            one.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
 
     Raises:
         FileNotFoundError: The folder does not exist.
         OSError: A file of the model is missing.
-        ValueError: The model is an adapter or has another architecture, its tensors do not match its config, its
-            vocabulary lacks entries of the tokenizer, or the device does not exist or does not support `int8` or
-            `bf16`.
+        ValueError: The model is an adapter or has another architecture, its tensors do not match
+            its config, its vocabulary lacks entries of the tokenizer, or the device does not exist
+            or does not support `int8` or `bf16`.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
@@ -57,14 +61,15 @@ def load_for_inference(
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
     if is_adapter:  # without this check, transformers loads the base model that the adapter names
         raise ValueError(
-            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
-            "(merge_and_unload, then save_pretrained), and pass that folder."
+            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into "
+            "its model first (merge_and_unload, then save_pretrained), and pass that folder."
         )
     kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(
-            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in {name_or_path}. Pass "
-            "the folder of a finished training, or use transformers for other architectures."
+            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in "
+            f"{name_or_path}. Pass the folder of a finished training, or use transformers for "
+            "other architectures."
         )
     folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
@@ -91,7 +96,9 @@ def check_device(device: str | torch.device | None, bf16: bool = False) -> str |
     try:
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError) as error:
-        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
+        raise ValueError(
+            f"`device` must be a device of this machine, got {device} ({error})."
+        ) from error
     if bf16 and torch.device(device).type == "cpu":
         raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
     return device
@@ -103,7 +110,10 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the entries `engine` and `precision` for results. The defaults, torch and fp32, are left out."""
+    """Return the entries `engine` and `precision` for results.
+
+    The defaults, torch and fp32, are left out.
+    """
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"
         return {"engine": "ctranslate2"} | ({} if is_fp32 else {"precision": model.compute_type})
@@ -119,13 +129,16 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
 
 
 def check_model_path(name_or_path: str | Path) -> None:
-    """Raise FileNotFoundError unless the argument is a folder or may be the id of a model on the Hub."""
+    """Raise FileNotFoundError unless the argument is a folder or may be the id of a model on the
+    Hub.
+    """
     path = Path(name_or_path)
     may_be_hub_id = _HUB_ID.fullmatch(str(name_or_path)) and not path.parent.is_dir()
     if not path.is_dir() and not may_be_hub_id:
         raise FileNotFoundError(
-            f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
-            "path. (A model is looked up on the Hub only if no local folder has the name of its owner.)"
+            f"`model` must be the folder of a trained model, got {name_or_path}, which does not "
+            "exist. Check the path. (A model is looked up on the Hub only if no local folder has "
+            "the name of its owner.)"
         )
 
 
@@ -133,13 +146,14 @@ def shard_names(index: Path) -> dict[str, str]:
     """Read the index of a sharded model and return the file name of each tensor.
 
     Raises:
-        ValueError: The index names a file outside its folder, or a file that is not a safetensors file.
+        ValueError: The index names a file outside its folder, or a file that is not a safetensors
+            file.
     """
     names: dict[str, str] = read_json(index)["weight_map"]
     for name in names.values():
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(
-                f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the model again with "
-                "save_pretrained."
+                f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the "
+                "model again with save_pretrained."
             )
     return names

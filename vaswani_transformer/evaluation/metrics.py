@@ -2,25 +2,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Translation metrics with their signatures, as functions and as an offline `evaluate.Metric`.
 
-Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's tables. Tokenized
-BLEU, lowercased, compares with work on corpora that are already tokenized. It is meaningless for raw text, so it is
-reported only on request. The paper's and tokenized BLEU are reported only for languages that sacreBLEU splits by 13a,
-because neither splits text without spaces between words.
+Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's
+tables. Tokenized BLEU, lowercased, compares with work on corpora that are already tokenized. It is
+meaningless for raw text, so it is reported only on request. The paper's and tokenized BLEU are
+reported only for languages that sacreBLEU splits by 13a, because neither splits text without spaces
+between words.
 
-Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl, tokenizer.perl, the
-compound split and multi-bleu.perl.
+Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl,
+tokenizer.perl, the compound split and multi-bleu.perl.
 
-Tokens are those of Moses in June 2017, when the paper appeared. Since November 2018, tokenizer.perl also splits off
-the full stop of the last word of a line if the word is a known abbreviation or has another full stop ("usw." becomes
-"usw ."). This changes 7 of the 3,000 German references of newstest2013, 8 of the 3,003 German references of
-newstest2014 and 6 of its 3,003 French references. BLEU of perturbed references changes by at most 0.02.
+Tokens are those of Moses in June 2017, when the paper appeared. Since November 2018, tokenizer.perl
+also splits off the full stop of the last word of a line if the word is a known abbreviation or has
+another full stop ("usw." becomes "usw ."). This changes 7 of the 3,000 German references of
+newstest2013, 8 of the 3,003 German references of newstest2014 and 6 of its 3,003 French references.
+BLEU of perturbed references changes by at most 0.02.
 
-Deviation: the script reads references that are already tokenized. Here references are raw text and are tokenized like
-the hypotheses.
-Deviation: sacremoses does not know some letters: Chinese characters, kana and Hangul unless the target language has
-them, and letters beyond U+FFFF. Each becomes a token of its own. Irish apostrophes are split like German ones. A
-full-width 1 becomes 1; Moses of 2017 wrote a quote by mistake. None of these occurs in the newstests: sacremoses and
-Moses of 2017 agree on all their lines.
+Deviation: the script reads references that are already tokenized. Here references are raw text and
+are tokenized like the hypotheses. Deviation: sacremoses does not know some letters: Chinese
+characters, kana and Hangul unless the target language has them, and letters beyond U+FFFF. Each
+becomes a token of its own. Irish apostrophes are split like German ones. A full-width 1 becomes 1;
+Moses of 2017 wrote a quote by mistake. None of these occurs in the newstests: sacremoses and Moses
+of 2017 agree on all their lines.
 """
 
 from __future__ import annotations
@@ -43,8 +45,8 @@ with requiring("eval", "to score translations"):
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-# One list with the first reference of each sentence, one with the second, ...; None if a sentence has fewer. The types
-# of sacreBLEU omit None, but it accepts None.
+# One list with the first reference of each sentence, one with the second, ...; None if a sentence
+# has fewer. The types of sacreBLEU omit None, but it accepts None.
 ReferenceStreams: TypeAlias = list[list[Any]]
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -56,9 +58,10 @@ _SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
 _SHORT_CODES = dict(
     pair.split(":")
     for pair in (
-        "chi:zh cmn:zh yue:zh zho:zh jpn:ja kor:ko khm:km lao:lo bur:my mya:my tha:th "
-        "deu:de ger:de fra:fr fre:fr ita:it spa:es por:pt hun:hu slv:sl slk:sk slo:sk ron:ro rum:ro nld:nl dut:nl "
-        "ces:cs cze:cs pol:pl rus:ru swe:sv fin:fi ell:el gre:el isl:is ice:is lav:lv cat:ca gle:ga tam:ta lit:lt"
+        "chi:zh cmn:zh yue:zh zho:zh jpn:ja kor:ko khm:km lao:lo bur:my mya:my tha:th deu:de "
+        "ger:de fra:fr fre:fr ita:it spa:es por:pt hun:hu slv:sl slk:sk slo:sk ron:ro rum:ro "
+        "nld:nl dut:nl ces:cs cze:cs pol:pl rus:ru swe:sv fin:fi ell:el gre:el isl:is ice:is "
+        "lav:lv cat:ca gle:ga tam:ta lit:lt"
     ).split()
 )
 
@@ -74,20 +77,22 @@ def score_translations(
     Args:
         hypotheses: One detokenized translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
-        target_language: Language code. It decides how BLEU splits words; None for the rules of English.
+        target_language: Language code. It decides how BLEU splits words; None for the rules of
+            English.
         tokenized: Whether hypotheses and references are tokenized already. Adds `tokenized_bleu`.
 
     Returns:
-        Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on. `paper_bleu` and
-        `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. Also `brevity_penalty`, and in sacreBLEU's
-        tokens `hypothesis_length` and `reference_length`.
+        Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on.
+        `paper_bleu` and `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. Also
+        `brevity_penalty`, and in sacreBLEU's tokens `hypothesis_length` and `reference_length`.
 
     Raises:
         ValueError: There are no hypotheses, or a sentence has no reference.
         ImportError: The tokenizer for the target language is not installed.
 
     Example:
-        >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
+        >>> text = ["Das ist ein Haus ."]
+        >>> round(score_translations(text, text, "de")["paper_bleu"], 2)
         100.0
     """
     streams = _reference_streams(hypotheses, references)
@@ -124,12 +129,14 @@ def make_sacrebleu(target_language: str | None = None) -> BLEU:
         return BLEU(tokenize=tokenizer, trg_lang=language, force=True)
     except RuntimeError as error:
         raise ImportError(
-            f"sacreBLEU's tokenizer for `target_language` {target_language} must be installed, got none. Run: "
-            f"pip install 'sacrebleu[{language}]'"
+            f"sacreBLEU's tokenizer for `target_language` {target_language} must be installed, got "
+            f"none. Run: pip install 'sacrebleu[{language}]'"
         ) from error
 
 
-def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStreams) -> tuple[float, str]:
+def _score(
+    scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStreams
+) -> tuple[float, str]:
     """Return the score and the signature of one of sacreBLEU's metrics."""
     return scorer.corpus_score(hypotheses, streams).score, str(scorer.get_signature())
 
@@ -137,12 +144,17 @@ def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStr
 def _reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
 ) -> ReferenceStreams:
-    """Return references as lists of first, second, ... references; None if a sentence has fewer than others."""
-    rows: list[list[Any]] = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
+    """Return references as lists of first, second, ... references; None if a sentence has fewer
+    than others.
+    """
+    rows: list[list[Any]] = [
+        list(row) if isinstance(row, (list, tuple)) else [row] for row in references
+    ]
     if not hypotheses or len(hypotheses) != len(rows) or not all(rows):
         raise ValueError(
-            f"`references` must hold at least one for each hypothesis, and `hypotheses` must not be empty, got "
-            f"{len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with references."
+            "`references` must hold at least one for each hypothesis, and `hypotheses` must not "
+            f"be empty, got {len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with "
+            "references."
         )
     return [list(stream) for stream in itertools.zip_longest(*rows)]
 
@@ -150,12 +162,16 @@ def _reference_streams(
 # ---- the paper's BLEU ----
 
 
-def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | None = None) -> list[str]:
-    """Tokenize sentences for the paper's BLEU: tokens are joined by single spaces, special characters escaped.
+def tokenize_for_paper_bleu(
+    sentences: Sequence[str], target_language: str | None = None
+) -> list[str]:
+    """Tokenize sentences for the paper's BLEU: tokens are joined by single spaces, special
+    characters escaped.
 
     Args:
         sentences: Raw text.
-        target_language: Language code of the text, for example "de" or "fr_CA"; None for the rules of English.
+        target_language: Language code of the text, for example "de" or "fr_CA"; None for the rules
+            of English.
 
     Example:
         >>> tokenize_for_paper_bleu(["Das „Rich-Text“-Format."], "de")
@@ -173,7 +189,9 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
 
 
 def corpus_paper_bleu(
-    hypotheses: Sequence[str], reference_streams: ReferenceStreams, target_language: str | None = None
+    hypotheses: Sequence[str],
+    reference_streams: ReferenceStreams,
+    target_language: str | None = None,
 ) -> tuple[float, str]:
     """Return the paper's BLEU of raw translations, and its signature.
 
@@ -181,36 +199,51 @@ def corpus_paper_bleu(
 
     Args:
         hypotheses: One translation for each sentence.
-        reference_streams: List of the first references of all sentences, list of the second references, ...; None if
-            a sentence has fewer.
+        reference_streams: List of the first references of all sentences, list of the second
+            references, ...; None if a sentence has fewer.
         target_language: Language code, as in `tokenize_for_paper_bleu`.
 
     Returns:
         BLEU from 0 to 100, and a signature in the format of sacreBLEU.
 
     Example:
-        >>> score, signature = corpus_paper_bleu(["Ein Haus."], [["Ein Haus."], ["Das Haus."]], "de")
+        >>> references = [["Ein Haus."], ["Das Haus."]]
+        >>> score, signature = corpus_paper_bleu(["Ein Haus."], references, "de")
         >>> signature
         'nrefs:2|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|smooth:none|sacremoses:0.2.0|version:2.6.0'
     """
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     streams: ReferenceStreams = []
     for stream in reference_streams:
-        tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
+        tokenized = iter(
+            tokenize_for_paper_bleu([line for line in stream if line is not None], target_language)
+        )
         streams.append([None if line is None else next(tokenized) for line in stream])
-    score: float = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
+    score: float = bleu.corpus_score(
+        tokenize_for_paper_bleu(hypotheses, target_language), streams
+    ).score
     language = base_language(target_language)
     known = bleu.get_signature().info
-    signature = (
-        f"nrefs:{known['nrefs']}|case:mixed|tok:moses-{language}|punct:unicode-replaced|"
-        f"compounds:{'split' if language == 'de' else 'whole'}|smooth:none|sacremoses:{sacremoses.__version__}|"
-        f"version:{known['version']}"
+    compounds = "split" if language == "de" else "whole"
+    signature = "|".join(
+        (
+            f"nrefs:{known['nrefs']}",
+            "case:mixed",
+            f"tok:moses-{language}",
+            "punct:unicode-replaced",
+            f"compounds:{compounds}",
+            "smooth:none",
+            f"sacremoses:{sacremoses.__version__}",
+            f"version:{known['version']}",
+        )
     )
     return score, signature
 
 
 def base_language(target_language: str | None) -> str:
-    """Return the language code without region and script, in two letters if a metric needs them; "en" for None."""
+    """Return the language code without region and script, in two letters if a metric needs them;
+    "en" for None.
+    """
     language = re.split("[-_]", (target_language or "en").lower())[0]
     return _SHORT_CODES.get(language, language)
 
@@ -232,24 +265,30 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
         text = datasets.Value("string")
         return evaluate.MetricInfo(
             description="The metrics of `evaluation.METRICS`, each with its signature.",
-            citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
+            citation=(
+                "Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, "
+                "section 6."
+            ),
             features=[
                 datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
                 datasets.Features({"predictions": text, "references": text}),
             ],
         )
 
-    def _compute(self, *, predictions: Sequence[str], references: Sequence[Any], **options: Any) -> dict[str, Any]:
+    def _compute(
+        self, *, predictions: Sequence[str], references: Sequence[Any], **options: Any
+    ) -> dict[str, Any]:
         return score_translations(predictions, references, **options)
 
 
 def make_compute_metrics(
     tokenizer: PreTrainedTokenizerBase, target_language: str | None = None
 ) -> Callable[[EvalPrediction], dict[str, float]]:
-    """Return a function for `Seq2SeqTrainer(compute_metrics=...)` that scores generated translations.
+    """Return a function for `Seq2SeqTrainer(compute_metrics=...)` that scores generated
+    translations.
 
-    References are decoded from the labels. The function returns scores without signatures, because some loggers accept
-    only numbers. `report.evaluate_model` returns the signatures.
+    References are decoded from the labels. The function returns scores without signatures, because
+    some loggers accept only numbers. `report.evaluate_model` returns the signatures.
 
     Args:
         tokenizer: Tokenizer of predictions and labels.
@@ -262,7 +301,9 @@ def make_compute_metrics(
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
 
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-        scores = score_translations(decode(prediction.predictions), decode(prediction.label_ids), target_language)
+        scores = score_translations(
+            decode(prediction.predictions), decode(prediction.label_ids), target_language
+        )
         return {name: scores[name] for name in METRICS if name in scores}
 
     return compute_metrics

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a model: test sets, results, the results file and the printed report.
 
-All keys of results begin with `test_`. They come from `metrics.score_translations`, from `DECODING` and from
-`evaluate_model`. Computing results needs the extra `[eval]`; reading them needs no extra.
+All keys of results begin with `test_`. They come from `metrics.score_translations`, from `DECODING`
+and from `evaluate_model`. Computing results needs the extra `[eval]`; reading them needs no extra.
 """
 
 from __future__ import annotations
@@ -45,14 +45,16 @@ class EvaluationSet:
     corpus: dict[str, Any] = field(default_factory=dict)
 
 
-def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
+def load_evaluation_set(
+    *, split: str = "test", name: str | None = None, **corpus: Any
+) -> EvaluationSet:
     """Load a test set. Sentences of the built-in corpus come with all their references.
 
     Args:
         split: Part of a dataset. Files have no parts.
         name: Name of the test set in reports and cards; None for the result of `describe_corpus`.
-        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, or `pairs_file`, or `dataset`. A
-            list of files as `target_file` gives each sentence several references.
+        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, or `pairs_file`,
+            or `dataset`. A list of files as `target_file` gives each sentence several references.
 
     Raises:
         ValueError: Not exactly one corpus is named, or `data.load_corpus` refuses the data.
@@ -85,10 +87,15 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
 
 
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
-    """Return the default name of a test set: its files, or its data set with configuration and split."""
+    """Return the default name of a test set: its files, or its data set with configuration and
+    split.
+    """
     if "dataset" not in corpus:
         return ", ".join(file for value in corpus.values() for file in _several(value))
-    return f"{corpus['dataset']} {corpus.get('dataset_config', '')}".rstrip() + f", split {corpus['split']}"
+    return (
+        f"{corpus['dataset']} {corpus.get('dataset_config', '')}".rstrip()
+        + f", split {corpus['split']}"
+    )
 
 
 # ---- results ----
@@ -107,8 +114,8 @@ def evaluate_to_files(
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a saved model, and write the results and optionally the translations.
 
-    The results go into test_results.json in the model's folder, or into test_results_NAME.json if that file holds the
-    results of another test set. For a model on the Hub, no results are written.
+    The results go into test_results.json in the model's folder, or into test_results_NAME.json if
+    that file holds the results of another test set. For a model on the Hub, no results are written.
 
     Args:
         model: Folder of a model, or its id on the Hub.
@@ -118,18 +125,24 @@ def evaluate_to_files(
         int8: Whether to round the weights to int8. Results record it as `test_precision`.
         bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
         engine: "torch" or "ctranslate2". Results record "ctranslate2" as `test_engine`.
-        **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
+        **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or
+            num_beams.
 
     Returns:
         The results of `evaluate_model`, and their file or None.
 
     Raises:
-        ValueError: An output cannot be written, or would replace another file or the results of another test set.
+        ValueError: An output cannot be written, or would replace another file or the results of
+            another test set.
     """
-    inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
+    inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(
+        corpus.get("target_file")
+    )
     check_outputs({"translations": translations_file}, inputs)
     loaded, tokenizer = load_engine(model, engine, device=device, int8=int8, bf16=bf16)
-    languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
+    languages = {
+        name: getattr(loaded.config, name) for name in ("source_language", "target_language")
+    }
     test_set = load_evaluation_set(**{**languages, **corpus})
     results_file = None
     if Path(model).is_dir():
@@ -144,7 +157,10 @@ def evaluate_to_files(
 
 
 def _results_file(folder: Path, name: str) -> Path:
-    """Return the results file of this test set in a model's folder. No two test sets share a file."""
+    """Return the results file of this test set in a model's folder.
+
+    No two test sets share a file.
+    """
     short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file
@@ -152,8 +168,8 @@ def _results_file(folder: Path, name: str) -> Path:
         if earlier == name:
             return path
     raise ValueError(
-        f"`name` must be given: {path} holds the results of {earlier} and would be overwritten. Name this test "
-        "set, or delete that file."
+        f"`name` must be given: {path} holds the results of {earlier} and would be overwritten. "
+        "Name this test set, or delete that file."
     )
 
 
@@ -173,19 +189,22 @@ def evaluate_model(
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate a test set, score the translations and return both.
 
-    `max_tokens_per_batch` and `progress` are those of `translate`; the others are arguments of `model.generate`.
+    `max_tokens_per_batch` and `progress` are those of `translate`; the others are arguments of
+    `model.generate`.
 
     Args:
         test_set: Source sentences and their references.
         tokenized: Whether the test set is tokenized already. Adds tokenized BLEU.
 
     Returns:
-        Results and one translation for each sentence. The results have the keys of test_results.json: the scores of
-        `score_translations` (`test_sacrebleu`, `test_sacrebleu_signature`, `test_chrf`, ...), the settings of the
-        search, `test_runtime` in seconds, `test_code` for the version of the package, and others.
+        Results and one translation for each sentence. The results have the keys of
+        test_results.json: the scores of `score_translations` (`test_sacrebleu`,
+        `test_sacrebleu_signature`, `test_chrf`, ...), the settings of the search, `test_runtime` in
+        seconds, `test_code` for the version of the package, and others.
 
     Example:
-        >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
+        >>> test_set = load_evaluation_set(dataset="builtin")
+        >>> results, translations = evaluate_model(model, tokenizer, test_set)
         >>> results["test_sacrebleu"]
     """
     from .metrics import make_sacrebleu, score_translations
@@ -194,7 +213,11 @@ def evaluate_model(
     make_sacrebleu(language)  # raises if its tokenizer is missing, before the long translation
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
-    options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
+    options: Any = {
+        "max_tokens_per_batch": max_tokens_per_batch,
+        "progress": progress,
+        "total": len(test_set.sources),
+    }
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     decoding = {name: getattr(config, name, None) for name in DECODING}
@@ -218,7 +241,7 @@ def evaluate_model(
 
 
 def format_report(results: dict[str, Any]) -> str:
-    """Return the results of `evaluate_model` as a printable report: search, scores and signatures."""
+    """Return the results of `evaluate_model` as a report: search, scores and signatures."""
     names = metric_names(results)
     width = max(map(len, names.values()))
     lines = [
@@ -227,12 +250,13 @@ def format_report(results: dict[str, Any]) -> str:
         "",
         f"{'metric':{width}}   score  signature",
         *(
-            f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"
+            f"{name:{width}}  {results[f'test_{metric}']:6.2f}  "
+            f"{results[f'test_{metric}_signature']}"
             for metric, name in names.items()
         ),
         "",
-        f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
-        f"penalty {results['test_brevity_penalty']:.3f}",
+        f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of "
+        f"sacreBLEU), brevity penalty {results['test_brevity_penalty']:.3f}",
     ]
     return "\n".join(lines)
 
@@ -243,20 +267,29 @@ def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
-    """Return a description of the search that gave these results, with the formula of its length penalty."""
+    """Return a description of the search that gave these results, with the formula of its length
+    penalty.
+    """
     alpha = results["test_length_penalty"]
     offset = results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     limit = f"max_length {results.get('test_max_length')}"
-    for name, end in (("max_new_tokens", "tokens"), ("max_new_tokens_over_source", "tokens over the source")):
+    for name, end in (
+        ("max_new_tokens", "tokens"),
+        ("max_new_tokens_over_source", "tokens over the source"),
+    ):
         number = results.get(f"test_{name}")
         if number is not None:
             limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
-    computing = "".join(f"{results[name]}, " for name in ("test_engine", "test_precision") if name in results)
+    computing = "".join(
+        f"{results[name]}, " for name in ("test_engine", "test_precision") if name in results
+    )
     return f"{computing}{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return the length of the translations divided by the length of the references, in sacreBLEU's tokens."""
+    """Return the length of the translations divided by the length of the references, in sacreBLEU's
+    tokens.
+    """
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

@@ -19,7 +19,14 @@ from transformers import PreTrainedTokenizerBase
 from ..extras import gone
 from ..files import STANDARD_STREAM, check_outputs, write_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..pipeline_vaswani_transformer import Batching, compute_in_order, padded, token_log_probs, tokenize, word_scores
+from ..pipeline_vaswani_transformer import (
+    Batching,
+    compute_in_order,
+    padded,
+    token_log_probs,
+    tokenize,
+    word_scores,
+)
 from .translate import (
     DEFAULT_MAX_TOKENS_PER_BATCH,
     SENTENCES_PER_CHUNK,
@@ -65,31 +72,36 @@ def score_pairs(
 ) -> Iterator[PairScore]:
     """Score each target as a translation of its source, and yield the scores in order.
 
-    Both sides are read in chunks, so the streams may be endless. Nothing is truncated. An empty sentence is scored
-    like any other: it is `</s>` alone.
+    Both sides are read in chunks, so the streams may be endless. Nothing is truncated. An empty
+    sentence is scored like any other: it is `</s>` alone.
 
     Args:
         model: Model in eval mode.
         tokenizer: Tokenizer that was saved with the model.
         sources: Source sentences, each of at most 65,536 bytes.
         targets: A translation of each source sentence, each of at most 65,536 bytes.
-        length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha; None for the model's own.
+        length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha; None for the
+            model's own.
         length_penalty_offset: c of the length penalty, 5 in the paper; None for the model's own.
-        max_tokens_per_batch: Padded tokens of a batch (number of pairs x longest side). Also bounds the tokens with
-            output probabilities in memory, except for a longer sentence. It changes speed and memory, not the scores.
+        max_tokens_per_batch: Padded tokens of a batch (number of pairs x longest side). Also bounds
+            the tokens with output probabilities in memory, except for a longer sentence. It changes
+            speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
         total: Number of pairs, if known, for the progress bar.
 
     Raises:
-        ValueError: The length penalty is out of range, or the two sides differ in their number of sentences.
+        ValueError: The length penalty is out of range, or the two sides differ in their number of
+            sentences.
 
     Example:
         >>> list(score_pairs(model, tokenizer, ["A dog runs."], ["Ein Hund rennt."]))
-        [PairScore(log_prob=-1.83, length=6, score=-1.27, words=[{'word': 'Ein', 'score': -0.31}, ...])]
+        [PairScore(log_prob=-1.83, length=6, score=-1.27, words=[...])]
 
     Paper: section 6.1.
     """
-    penalty = decoding_overrides(length_penalty=length_penalty, length_penalty_offset=length_penalty_offset)
+    penalty = decoding_overrides(
+        length_penalty=length_penalty, length_penalty_offset=length_penalty_offset
+    )
     decoding = decoding_config(model, **penalty)
     batching = Batching(max_tokens_per_batch)
 
@@ -112,7 +124,9 @@ def score_pairs(
             for target, log_probs in zip(target_ids, found, strict=True):
                 log_prob = math.fsum(log_probs)
                 score = log_prob / penalty_of(decoding, len(target))
-                yield PairScore(log_prob, len(target), score, word_scores(tokenizer, target, log_probs))
+                yield PairScore(
+                    log_prob, len(target), score, word_scores(tokenizer, target, log_probs)
+                )
 
 
 def score_batch(
@@ -123,9 +137,12 @@ def score_batch(
 ) -> list[list[float]]:
     """Return, for each pair of a batch, the log-probability of each target token.
 
-    `max_tokens` bounds the tokens with output probabilities in memory, except for a longer sentence.
+    `max_tokens` bounds the tokens with output probabilities in memory, except for a longer
+    sentence.
     """
-    input_ids, attention_mask = padded([source for source, _ in pairs], tokenizer.pad_token_id, model.device)
+    input_ids, attention_mask = padded(
+        [source for source, _ in pairs], tokenizer.pad_token_id, model.device
+    )
     labels, _ = padded([target for _, target in pairs], tokenizer.pad_token_id, model.device)
     start = model.prepare_decoder_input_ids_from_labels(labels[:, :1])
     sequences = torch.cat([start, labels], dim=1)
@@ -143,8 +160,8 @@ def score_files(
 ) -> int:
     """Score the lines of two files and return their number.
 
-    The output has JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`. The output file appears,
-    or replaces an older one, only when it is complete. "-" is stdin or stdout.
+    The output has JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`. The
+    output file appears, or replaces an older one, only when it is complete. "-" is stdin or stdout.
 
     Args:
         model: Model in eval mode.
@@ -164,8 +181,8 @@ def score_files(
     num_source, num_target = count_lines(source_file), count_lines(target_file)
     if None not in (num_source, num_target) and num_source != num_target:
         raise ValueError(
-            f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "
-            f"lines in {target_file}. Align the files line by line."
+            f"`target` must have as many lines as `source`, got {num_source} lines in "
+            f"{source_file} and {num_target} lines in {target_file}. Align the files line by line."
         )
     total = num_target if num_source is None else num_source
     with open_lines(source_file) as sources, open_lines(target_file) as targets:

@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translate many sentences or a file. Sentences are read in chunks, batched by length and returned in order."""
+"""Translate many sentences or a file.
+
+Sentences are read in chunks, batched by length and returned in order.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,15 @@ from tqdm.auto import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..extras import requiring
-from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, open_text, write_lines
+from ..files import (
+    STANDARD_STREAM,
+    check_outputs,
+    decode_lines,
+    is_stream,
+    line_bytes,
+    open_text,
+    write_lines,
+)
 from ..pipeline_vaswani_transformer import (
     MAX_TEXT_BYTES,
     Batching,
@@ -29,14 +40,20 @@ from ..pipeline_vaswani_transformer import (
     TorchEngine,
     translate_texts,
 )
-from ..search_vaswani_transformer import check_length_penalty, check_over_source, gnmt_length_penalty
+from ..search_vaswani_transformer import (
+    check_length_penalty,
+    check_over_source,
+    gnmt_length_penalty,
+)
 from .loading import is_translator, precision_of
 
-# Number of sentences to read and sort by length together. More would need more memory, fewer would need more padding.
+# Number of sentences to read and sort by length together. More would need more memory, fewer would
+# need more padding.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, from this package or another one, or a `Translator` (engine ctranslate2).
+# A `PreTrainedModel` with `GenerationMixin`, from this package or another one, or a `Translator`
+# (engine ctranslate2).
 GenerativeModel: TypeAlias = Any
 
 BLANK = Hypothesis("")
@@ -58,21 +75,24 @@ def translate(
 ) -> Iterator[str]:
     """Translate sentences and yield their translations in order.
 
-    Sentences are read in chunks, so the input may be endless. A translation has the same white space around it as its
-    sentence. Empty and blank sentences become empty strings. Nothing is truncated: a sentence longer than
-    `max_tokens_per_batch` forms a batch of its own.
+    Sentences are read in chunks, so the input may be endless. A translation has the same white
+    space around it as its sentence. Empty and blank sentences become empty strings. Nothing is
+    truncated: a sentence longer than `max_tokens_per_batch` forms a batch of its own.
 
     Args:
-        model: Model in eval mode, or a `Translator`. Its generation config holds the default search settings.
+        model: Model in eval mode, or a `Translator`. Its generation config holds the default search
+            settings.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
-        split_sentences: Whether to split each text into sentences and translate them one by one, as the pipeline does.
-        max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest sentence). None means
-            4,096, or 1,024 for a `Translator` on a CPU. It changes speed and memory, not the translations.
+        split_sentences: Whether to split each text into sentences and translate them one by one, as
+            the pipeline does.
+        max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest
+            sentence). None means 4,096, or 1,024 for a `Translator` on a CPU. It changes speed and
+            memory, not the translations.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
-        processes: Result of `join_processes`, if several processes share the work. Each process must pass the same
-            model and sentences.
+        processes: Result of `join_processes`, if several processes share the work. Each process
+            must pass the same model and sentences.
         **generate_kwargs: Arguments of `model.generate`, for example num_beams or length_penalty.
 
     Example:
@@ -81,7 +101,9 @@ def translate(
 
     Paper: section 6.1.
     """
-    engine = make_engine(model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes)
+    engine = make_engine(
+        model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes
+    )
     reader = reader_of(model, tokenizer, split_sentences)
     total = None if split_sentences else total
     for document in _translate(engine, reader, sentences, max_tokens_per_batch, progress, total):
@@ -102,20 +124,22 @@ def translate_n_best(
 ) -> Iterator[list[Hypothesis]]:
     """Yield the n best hypotheses per sentence, best first, or n samples with `do_sample`.
 
-    Log-probabilities equal those of `score_pairs`. If the search found fewer than n hypotheses, the list is shorter.
-    Two hypotheses may have the same text but different tokens. An empty or blank sentence has one empty hypothesis
-    without a score. The other arguments are those of `translate`.
+    Log-probabilities equal those of `score_pairs`. If the search found fewer than n hypotheses, the
+    list is shorter. Two hypotheses may have the same text but different tokens. An empty or blank
+    sentence has one empty hypothesis without a score. The other arguments are those of `translate`.
 
     Args:
-        model: Model of this package, in eval mode, or a `Translator`. Hypotheses of a `Translator` have no words.
-        num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any number.
+        model: Model of this package, in eval mode, or a `Translator`. Hypotheses of a `Translator`
+            have no words.
+        num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any
+            number.
 
     Raises:
         ValueError: `num_best` is below 1 or above the number of beams.
 
     Example:
         >>> next(translate_n_best(model, tokenizer, ["A dog runs."], 2))[1]
-        Hypothesis(text='Ein Hund läuft.', score=-1.27, log_prob=-1.83, length=6, words=[{'word': 'Ein', ...}, ...])
+        Hypothesis(text='Ein Hund läuft.', score=-1.27, log_prob=-1.83, length=6, words=[...])
 
     Paper: section 6.1.
     """
@@ -135,7 +159,10 @@ def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
 
 
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return hypotheses with the scores of beam search. Drop the empty rows that pad a short list."""
+    """Return hypotheses with the scores of beam search.
+
+    Drop the empty rows that pad a short list.
+    """
     scored = []
     for each in found:
         if each.log_prob is None:
@@ -146,7 +173,9 @@ def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> lis
     return scored
 
 
-def reader_of(model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, split_sentences: bool) -> TextReader:
+def reader_of(
+    model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, split_sentences: bool
+) -> TextReader:
     """Return the `TextReader` for a model's languages."""
     config = model.config
     source_language = getattr(config, "source_language", None)
@@ -169,7 +198,10 @@ def make_engine(
 
 
 class SharedEngine:
-    """An engine that can distribute batches over several processes. Each process gets all results."""
+    """An engine that can distribute batches over several processes.
+
+    Each process gets all results.
+    """
 
     def __init__(self, engine: Any, processes: Any = None) -> None:
         self.processes = processes
@@ -179,7 +211,10 @@ class SharedEngine:
         self._engine = engine
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Return a list of hypotheses per row for each batch. Each of n processes computes every n-th batch."""
+        """Return a list of hypotheses per row for each batch.
+
+        Each of n processes computes every n-th batch.
+        """
         if self.processes is None:
             found: Iterable[list[list[Hypothesis]]] = self._engine.compute(batches)
             return found
@@ -211,7 +246,9 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
     """Yield pairs from two streams. Raise ValueError if one stream is shorter."""
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
-            raise ValueError("`targets` must be as many as the sentences, got more or fewer. Align them by line.")
+            raise ValueError(
+                "`targets` must be as many as the sentences, got more or fewer. Align them by line."
+            )
         yield pair
 
 
@@ -219,7 +256,9 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """Validate arguments of `generate` and return the generation config that the model uses with them."""
+    """Validate arguments of `generate` and return the generation config that the model uses with
+    them.
+    """
     config: GenerationConfig
     if is_translator(model):
         config = model.decoding_config(**generate_kwargs)
@@ -230,7 +269,10 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 
 
 def decoding_overrides(**values: Any) -> dict[str, Any]:
-    """Drop arguments of `generate` that are None. Raise ValueError for an invalid search setting."""
+    """Drop arguments of `generate` that are None.
+
+    Raise ValueError for an invalid search setting.
+    """
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
     check_over_source(values.get("max_new_tokens_over_source"))
     num_beams = values.get("num_beams")
@@ -240,7 +282,8 @@ def decoding_overrides(**values: Any) -> dict[str, Any]:
 
 
 def penalty_of(decoding: GenerationConfig, length: int) -> float:
-    """Return the length penalty of a hypothesis. Its score is its log-probability divided by this penalty.
+    """Return the length penalty of a hypothesis. Its score is its log-probability divided by this
+    penalty.
 
     Args:
         decoding: Config of the search.
@@ -253,11 +296,14 @@ def penalty_of(decoding: GenerationConfig, length: int) -> float:
 
 
 def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
-    """Raise ValueError if `num_best` is below 1 or above the number of beams. The message uses `name`."""
+    """Raise ValueError if `num_best` is below 1 or above the number of beams.
+
+    The message uses `name`.
+    """
     if not 1 <= num_best <= num_beams:
         raise ValueError(
-            f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got {num_best}. Raise "
-            "`num_beams`, or ask for fewer translations."
+            f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got "
+            f"{num_best}. Raise `num_beams`, or ask for fewer translations."
         )
 
 
@@ -265,12 +311,14 @@ def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> Non
 
 
 def join_processes() -> Any:
-    """Return accelerate's `PartialState` if torchrun or accelerate started several processes, or None for one process.
+    """Return accelerate's `PartialState` if torchrun or accelerate started several processes, or
+    None for one process.
 
     Each process must call this function.
 
     Example:
-        >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", processes=join_processes())
+        >>> files = "newstest2014.en", "newstest2014.de"
+        >>> translate_file(model, tokenizer, *files, processes=join_processes())
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
@@ -303,25 +351,26 @@ def translate_file(
 ) -> int:
     """Translate a file line by line and return the number of lines of the output.
 
-    Lines are collected in OUTPUT.part. Once all are translated, this file is renamed to the output file and replaces
-    an older one. After an interruption, OUTPUT.part keeps its lines, and `resume` continues from them. This needs
-    files, not streams. If several processes share the work, each must call this function with the same arguments. The
-    other arguments are those of `translate`.
+    Lines are collected in OUTPUT.part. Once all are translated, this file is renamed to the output
+    file and replaces an older one. After an interruption, OUTPUT.part keeps its lines, and `resume`
+    continues from them. This needs files, not streams. If several processes share the work, each
+    must call this function with the same arguments. The other arguments are those of `translate`.
 
     Args:
         input_file: UTF-8 text with one sentence per line; "-" is stdin.
         output_file: File of the translations; "-" is stdout.
-        num_best: Number of hypotheses to write per line, best first, at most the number of beams. Each line becomes a
-            JSON line `{"source": ..., "translations": [...]}` with the fields of `Hypothesis`. None writes the best
-            translation as plain text.
-        resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input, model and options must
-            be the same as before.
-        tag: Text to write before each translation that is not blank, separated by a space. Not with `num_best`.
+        num_best: Number of hypotheses to write per line, best first, at most the number of beams.
+            Each line becomes a JSON line `{"source": ..., "translations": [...]}` with the fields
+            of `Hypothesis`. None writes the best translation as plain text.
+        resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input,
+            model and options must be the same as before.
+        tag: Text to write before each translation that is not blank, separated by a space. Not with
+            `num_best`.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
-        ValueError: A line of a file is not UTF-8, in which case nothing is translated; `num_best` exceeds the number
-            of beams; or options exclude each other.
+        ValueError: A line of a file is not UTF-8, in which case nothing is translated; `num_best`
+            exceeds the number of beams; or options exclude each other.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
@@ -331,14 +380,20 @@ def translate_file(
         raise ValueError("`document` must be off with `num_best`, got both. Drop one.")
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
-            f"`tag` must be one line that is not blank, and `num_best` left out, got {tag!r} and {num_best}."
+            f"`tag` must be one line that is not blank, and `num_best` left out, got {tag!r} and "
+            f"{num_best}."
         )
     total = count_lines(input_file)
     if processes is not None and total is None:
-        raise ValueError(f"`input` must be a file for several processes, got the stream {input_file}. Save it first.")
+        raise ValueError(
+            f"`input` must be a file for several processes, got the stream {input_file}. Save it "
+            "first."
+        )
     has_part = total is not None and not is_stream(output_file)
     if resume and not has_part:
-        raise ValueError("`resume` must come with files as `input` and `output`, got a stream. Name the files.")
+        raise ValueError(
+            "`resume` must come with files as `input` and `output`, got a stream. Name the files."
+        )
     num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
     if processes is not None:
         from accelerate.utils import broadcast_object_list
@@ -357,13 +412,19 @@ def translate_file(
             precision = precision_of(model)
             found = translate_n_best(model, tokenizer, rest, num_best, **options)
             rows = (
-                {**precision, "source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
+                {
+                    **precision,
+                    "source": source,
+                    "translations": [dataclasses.asdict(each) for each in hypotheses],
+                }
                 for source, hypotheses in zip(sources, found, strict=True)
             )
             lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         if not _is_main(processes):
             return num_kept + sum(1 for _ in lines)
-        return num_kept + (_append_lines(lines, output_file) if has_part else write_lines(lines, output_file))
+        return num_kept + (
+            _append_lines(lines, output_file) if has_part else write_lines(lines, output_file)
+        )
 
 
 def part_of(output_file: str | Path) -> Path:
@@ -373,9 +434,11 @@ def part_of(output_file: str | Path) -> Path:
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Truncate OUTPUT.part after its last complete chunk and return its number of lines. Delete it unless `resume`.
+    """Truncate OUTPUT.part after its last complete chunk and return its number of lines. Delete it
+    unless `resume`.
 
-    The remaining input then forms the same chunks, and so the same batches, as in an uninterrupted run.
+    The remaining input then forms the same chunks, and so the same batches, as in an uninterrupted
+    run.
     """
     part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
@@ -392,7 +455,9 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
-    """Append lines to OUTPUT.part chunk by chunk, rename it to the output file, and return the number of new lines."""
+    """Append lines to OUTPUT.part chunk by chunk, rename it to the output file, and return the
+    number of new lines.
+    """
     part, num_lines = part_of(output_file), 0
     stream = part.open("ab")
     try:
@@ -404,7 +469,10 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
                 num_lines += len(chunk)
     except BaseException as error:
         if part.stat().st_size:
-            error.add_note(f"The translated lines are kept in {part}. To continue, repeat the command with `resume`.")
+            error.add_note(
+                f"The translated lines are kept in {part}. To continue, repeat the command with "
+                "`resume`."
+            )
         else:
             part.unlink()
         raise
@@ -413,7 +481,10 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
 
 
 def count_lines(file: str | Path) -> int | None:
-    """Count the lines of a file and check that they are UTF-8. Return None for a stream: it can be read only once."""
+    """Count the lines of a file and check that they are UTF-8.
+
+    Return None for a stream: it can be read only once.
+    """
     if is_stream(file):
         return None
     with open_lines(file) as lines:
@@ -422,7 +493,10 @@ def count_lines(file: str | Path) -> int | None:
 
 @contextlib.contextmanager
 def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
-    """Open a UTF-8 file or stdin and yield an iterator over its lines. A line may have at most 65,536 bytes."""
+    """Open a UTF-8 file or stdin and yield an iterator over its lines.
+
+    A line may have at most 65,536 bytes.
+    """
     if str(file) == STANDARD_STREAM:
         yield decode_lines(sys.stdin.buffer, "stdin", MAX_TEXT_BYTES)
     else:

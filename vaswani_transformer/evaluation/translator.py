@@ -25,7 +25,15 @@ from ..pipeline_vaswani_transformer import (
     warn_of_long_texts,
 )
 from . import DECODING
-from .ctranslate2 import WEIGHTS_NAME, Decoding, Search, ends_of, num_positions, read_configs, write_export
+from .ctranslate2 import (
+    WEIGHTS_NAME,
+    Decoding,
+    Search,
+    ends_of,
+    num_positions,
+    read_configs,
+    write_export,
+)
 from .loading import check_device, load_for_inference, load_tokenizer
 from .translate import (
     SENTENCES_PER_CHUNK,
@@ -42,32 +50,35 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 class Translator:
     """Translates texts with a trained model by CTranslate2, with the paper's beam search.
 
-    One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A list of texts gives a
-    list of dictionaries. If there are several translations per text, it gives a list of lists of dictionaries. A
-    generator or a data set gives an iterable with one list of dictionaries per text.
+    One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A
+    list of texts gives a list of dictionaries. If there are several translations per text, it gives
+    a list of lists of dictionaries. A generator or a data set gives an iterable with one list of
+    dictionaries per text.
 
-    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is truncated. As in the
-    pipeline, a text of several sentences is translated sentence by sentence.
+    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
+    truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
 
     Beam search ranks hypotheses by GNMT's length penalty, as `generate` does.
 
-    `translate`, `translate_n_best`, `translate_file` and `evaluate_model` also accept a translator as their `model`.
+    `translate`, `translate_n_best`, `translate_file` and `evaluate_model` also accept a translator
+    as their `model`.
 
     Args:
-        model: Folder of a model, its id on the Hub, or a folder that `export_ctranslate2` wrote. A model is first
-            converted in a temporary folder. For a base model this takes less than a second.
+        model: Folder of a model, its id on the Hub, or a folder that `export_ctranslate2` wrote. A
+            model is first converted in a temporary folder. For a base model this takes less than a
+            second.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
-        compute_type: CTranslate2's name of the number format to compute in, for example "int8". "default" is the
-            format of the weights, or the nearest one that the device supports.
+        compute_type: CTranslate2's name of the number format to compute in, for example "int8".
+            "default" is the format of the weights, or the nearest one that the device supports.
         num_threads: CPU threads in total; None for PyTorch's number of threads.
-        threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of batches that run in
-            parallel. 1 is fastest for lists in any format and for single texts in int8. For single texts in float32,
-            use all threads.
+        threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of
+            batches that run in parallel. 1 is fastest for lists in any format and for single texts
+            in int8. For single texts in float32, use all threads.
 
     Raises:
         ImportError: CTranslate2 is not installed.
-        ValueError: The model or export is not of this package, its generation config has settings that CTranslate2
-            cannot follow, or this machine does not support the device or format.
+        ValueError: The model or export is not of this package, its generation config has settings
+            that CTranslate2 cannot follow, or this machine does not support the device or format.
 
     Example:
         >>> translate = Translator("runs/quickstart", compute_type="int8")
@@ -135,14 +146,19 @@ class Translator:
         Args:
             inputs: Texts to translate.
             num_return_sequences: Number of translations per text, at most the number of beams.
-            split_sentences: Whether to translate texts sentence by sentence. If False, each text is one sentence.
-            batch_size: Number of texts to read from a generator and translate together; None for one. It has no
-                effect on lists and data sets, because their length is known.
-            max_tokens_per_batch: Padded source tokens per batch; None for 4,096 on a GPU and 1,024 on a CPU. CPUs
-                gain nothing from larger batches. It changes speed and memory, not the translations.
-            **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
+            split_sentences: Whether to translate texts sentence by sentence. If False, each text is
+                one sentence.
+            batch_size: Number of texts to read from a generator and translate together; None for
+                one. It has no effect on lists and data sets, because their length is known.
+            max_tokens_per_batch: Padded source tokens per batch; None for 4,096 on a GPU and 1,024
+                on a CPU. CPUs gain nothing from larger batches. It changes speed and memory, not
+                the translations.
+            **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source,
+                max_new_tokens.
         """
-        check_num_best(num_return_sequences, self.decoding_config(**options).num_beams, "num_return_sequences")
+        check_num_best(
+            num_return_sequences, self.decoding_config(**options).num_beams, "num_return_sequences"
+        )
         engine = self.make_engine(**options, num_return_sequences=num_return_sequences)
         reader = reader_of(self, self.tokenizer, split_sentences)
         pool_size = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
@@ -151,12 +167,20 @@ class Translator:
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
             for document in translate_texts(texts, reader, engine, batching):
-                yield [{"translation_text": document.translation(rank)} for rank in range(engine.num_best)]
+                yield [
+                    {"translation_text": document.translation(rank)}
+                    for rank in range(engine.num_best)
+                ]
 
         return results_like(inputs, find)
 
-    def n_best(self, sentences: Iterable[str], num_best: int, **options: Any) -> Iterator[list[Hypothesis]]:
-        """Yield the n best hypotheses per sentence, as `translate_n_best` does. They have no `words`."""
+    def n_best(
+        self, sentences: Iterable[str], num_best: int, **options: Any
+    ) -> Iterator[list[Hypothesis]]:
+        """Yield the n best hypotheses per sentence, as `translate_n_best` does.
+
+        They have no `words`.
+        """
         return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
@@ -168,7 +192,8 @@ class Translator:
         """
         if unknown := options.keys() - _OPTIONS:
             raise TypeError(
-                f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Drop it, or use the `engine` torch."
+                f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Drop it, or use the "
+                "`engine` torch."
             )
         given = decoding_overrides(**options)
         config: Any = copy.copy(self.generation_config)
@@ -191,19 +216,21 @@ def load_engine(
     int8: bool = False,
     bf16: bool = False,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer. With the engine "ctranslate2", a `Translator` replaces the model.
+    """Load a model and its tokenizer. With the engine "ctranslate2", a `Translator` replaces the
+    model.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         engine: "torch" for a model, "ctranslate2" for a `Translator`.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for torch with `int8`.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for
+            torch with `int8`.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
-        ValueError: The engine is unknown, the device does not exist or does not support `int8` or `bf16`, or
-            `load_for_inference` or `Translator` refuses the model.
+        ValueError: The engine is unknown, the device does not exist or does not support `int8` or
+            `bf16`, or `load_for_inference` or `Translator` refuses the model.
     """
     if engine == "torch":
         return load_for_inference(model, device=device, int8=int8, bf16=bf16)
@@ -213,7 +240,9 @@ def load_engine(
     if int8 and bf16:
         raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
     compute_type = "int8" if int8 else "default"
-    translator = Translator(model, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
+    translator = Translator(
+        model, device=str(device), compute_type="bfloat16" if bf16 else compute_type
+    )
     return translator, translator.tokenizer
 
 
@@ -245,7 +274,8 @@ class Engine:
         rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
         most = self._search.num_positions
         for source in rows:
-            # With learned positions, an output ends at the last position. So only the source must fit.
+            # With learned positions, an output ends at the last position. So only the source must
+            # fit.
             if self._has_learned_positions:
                 needed, advice = len(source), ""
             else:
@@ -253,14 +283,18 @@ class Engine:
                 advice = ", or use the `engine` torch, which has no limit"
             if needed > most:
                 raise ValueError(
-                    f"Sequence length must be at most {most} for CTranslate2, got {needed} in a text of {len(source)} "
-                    f"tokens or its translation. Split it into sentences{advice}."
+                    f"Sequence length must be at most {most} for CTranslate2, got {needed} in a "
+                    f"text of {len(source)} tokens or its translation. Split it into "
+                    f"sentences{advice}."
                 )
         warn_of_long_texts(rows, self._longest_training_source)
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield a list of hypotheses per row for each batch. CTranslate2 computes several batches in parallel."""
+        """Yield a list of hypotheses per row for each batch.
+
+        CTranslate2 computes several batches in parallel.
+        """
         if len(batches) == 1:
             yield self.translate_batch(batches[0])
             return
@@ -271,7 +305,9 @@ class Engine:
         """Return the hypotheses of each row of token ids, best first."""
         results = []
         for found in self._search(rows, self._decoding):
-            texts = self._tokenizer.batch_decode([each.tokens for each in found], skip_special_tokens=True)
+            texts = self._tokenizer.batch_decode(
+                [each.tokens for each in found], skip_special_tokens=True
+            )
             hypotheses = []
             for text, each in zip(texts, found, strict=True):
                 hypotheses.append(Hypothesis(text, each.score, each.log_prob, len(each.tokens)))

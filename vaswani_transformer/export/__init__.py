@@ -12,4 +12,6 @@ from .marian import export_marian
 
 __all__ = ["Translator", "export_ctranslate2", "export_marian"]
 
-__getattr__ = gone(__name__, "push_marian", "Upload the folder of `export_marian` with `hf upload`.")
+__getattr__ = gone(
+    __name__, "push_marian", "Upload the folder of `export_marian` with `hf upload`."
+)

@@ -1,14 +1,15 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Marian export: a trained model as `MarianMTModel` of transformers, which loads everywhere without this package.
+"""Marian export: a trained model as `MarianMTModel` of transformers, which loads everywhere without
+this package.
 
-Marian computes the paper's model with another order of the entries of d_model: its position encodings are first all
-sines, then all cosines, but the paper's sines and cosines alternate. So the export reorders every axis of d_model, and
-changes nothing else.
+Marian computes the paper's model with another order of the entries of d_model: its position
+encodings are first all sines, then all cosines, but the paper's sines and cosines alternate. So the
+export reorders every axis of d_model, and changes nothing else.
 
-Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which changes logits by about
-1e-4. The weights cannot compensate for it: that would need a scaled residual stream, and so scaled sinusoids, but
-Marian computes its sinusoids itself.
+Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which
+changes logits by about 1e-4. The weights cannot compensate for it: that would need a scaled
+residual stream, and so scaled sinusoids, but Marian computes its sinusoids itself.
 """
 
 from __future__ import annotations
@@ -47,27 +48,31 @@ A translation model as `MarianMTModel`: it needs only transformers, and no `trus
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 name = "USER/NAME"  # the id of this repository on the Hub, or a folder that holds its files
-tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModelForSeq2SeqLM.from_pretrained(name)
-batch = tokenizer(["A first sentence.", "Another one."], padding=True, truncation=True, return_tensors="pt")
+tokenizer = AutoTokenizer.from_pretrained(name)
+model = AutoModelForSeq2SeqLM.from_pretrained(name)
+texts = ["A first sentence.", "Another one."]
+batch = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-`vaswani-transformer export --to marian` made it from a model of that package, the Transformer of "Attention Is All You
-Need" (2017). Data, scores, limits and citation are on that model's card.{attribution} What differs:
+`vaswani-transformer export --to marian` made it from a model of that package, the Transformer of
+"Attention Is All You Need" (2017). Data, scores, limits and citation are on that model's
+card.{attribution} What differs:
 
 - {search}, and the output has at most {new_tokens} tokens.
-- A text has at most {positions:,} tokens; a longer one is an error (IndexError) without `truncation=True`. An empty
-  text gives some sentence instead of none.
+- A text has at most {positions:,} tokens; a longer one is an error (IndexError) without
+  `truncation=True`. An empty text gives some sentence instead of none.
 - LayerNorm's epsilon is 1e-5 instead of 1e-6, which changes logits by about 1e-4.
 """
 _GREEDY = "It searches greedily, as that model does"
 _BEAMS = """\
-It searches with {num_beams} beams and scores a hypothesis by log-probability / length^{length_penalty:.2g} instead of
-  the paper's ((5 + length) / 6)^alpha (section 6.1)"""
+It searches with {num_beams} beams and scores a hypothesis by log-probability /
+  length^{length_penalty:.2g} instead of the paper's ((5 + length) / 6)^alpha (section 6.1)"""
 
 
 def export_marian(model: str | Path, output_dir: str | Path) -> Path:
-    """Export a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and return the folder.
+    """Export a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and
+    return the folder.
 
     Args:
         model: Folder of a model, or its id on the Hub.
@@ -76,8 +81,8 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
     Raises:
         FileNotFoundError: There is no such model.
         OSError: The model lacks a file.
-        ValueError: The model is incomplete or not of this package, Marian cannot compute it (see `to_marian`), or
-            `output_dir` is not empty.
+        ValueError: The model is incomplete or not of this package, Marian cannot compute it (see
+            `to_marian`), or `output_dir` is not empty.
 
     Example:
         >>> export_marian("runs/quickstart", "runs/quickstart-marian")
@@ -95,7 +100,11 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
                 "model_input_names": tokenizer.model_input_names,
                 "clean_up_tokenization_spaces": False,
                 "split_special_tokens": tokenizer.split_special_tokens,
-                **{name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)},
+                **{
+                    name: str(token)
+                    for name, token in tokenizer.special_tokens_map.items()
+                    if isinstance(token, str)
+                },
             },
         )
         write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, stock))
@@ -103,18 +112,28 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Return a `MarianMTModel` with the same logits, except for LayerNorm's epsilon, and with the nearest search.
+    """Return a `MarianMTModel` with the same logits, except for LayerNorm's epsilon, and with the
+    nearest search.
 
     Raises:
-        ValueError: `d_k` or `d_v` differs from d_model / num_heads, positions are learned, or embeddings are not tied.
+        ValueError: `d_k` or `d_v` differs from d_model / num_heads, positions are learned, or
+            embeddings are not tied.
     """
     config: Any = model.config
     width = config.d_model / config.num_heads
-    needed = {"d_k": width, "d_v": width, "position_encoding": "sinusoidal", "tie_word_embeddings": True}
-    if others := {name: getattr(config, name) for name in needed if getattr(config, name) != needed[name]}:
+    needed = {
+        "d_k": width,
+        "d_v": width,
+        "position_encoding": "sinusoidal",
+        "tie_word_embeddings": True,
+    }
+    if others := {
+        name: getattr(config, name) for name in needed if getattr(config, name) != needed[name]
+    }:
         raise ValueError(
-            "`model` must have heads of d_model / num_heads, sinusoidal positions and tied embeddings to become a "
-            f"Marian model, got {others}. Share the folder as it is, with trust_remote_code."
+            "`model` must have heads of d_model / num_heads, sinusoidal positions and tied "
+            f"embeddings to become a Marian model, got {others}. Share the folder as it is, with "
+            "trust_remote_code."
         )
     stock: Any = MarianMTModel(
         MarianConfig(
@@ -143,11 +162,13 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
-        for name, parameter in stock.named_parameters():  # without final_logits_bias, which is a buffer of zeros
+        # without final_logits_bias, which is a buffer of zeros
+        for name, parameter in stock.named_parameters():
             layer = name.split(".")[-2]
             if layer == "embed_positions":
                 continue
-            weight = weights.get(name, torch.zeros_like(parameter))  # the paper's attention has no biases
+            # the paper's attention has no biases
+            weight = weights.get(name, torch.zeros_like(parameter))
             if layer.endswith(_WRITES_D_MODEL):
                 weight = weight[order]
             elif layer.endswith(_READS_D_MODEL) and weight.dim() == 2:
@@ -159,10 +180,17 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
-    """Return the search of transformers that is nearest to section 6.1's, with the model's other settings."""
+    """Return the search of transformers that is nearest to section 6.1's, with the model's other
+    settings.
+    """
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
-    for name in "max_new_tokens_over_source longest_training_source length_penalty_offset max_length".split():
+    for name in (
+        "max_new_tokens_over_source",
+        "longest_training_source",
+        "length_penalty_offset",
+        "max_length",
+    ):
         chosen.pop(name, None)
     # `<s>` counts in max_length. A max_new_tokens here would win over a max_length in the call.
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
@@ -177,9 +205,11 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
-    """Return the card, with the language, license, data set and attribution of the model's own card.
+    """Return the card, with the language, license, data set and attribution of the model's own
+    card.
 
-    A model that was loaded from the Hub is the base model, else the base model of its card if that is on the Hub.
+    A model that was loaded from the Hub is the base model, else the base model of its card if that
+    is on the Hub.
     """
     card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
     recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)
@@ -189,7 +219,9 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
     kept: Any = {name: values.get(name) for name in names}
     on_hub = [name for name in (model, str(values.get("base_model"))) if is_hub_id(name)]
     base_model = on_hub[0] if on_hub else None
-    data = ModelCardData(library_name="transformers", pipeline_tag="translation", base_model=base_model, **kept)
+    data = ModelCardData(
+        library_name="transformers", pipeline_tag="translation", base_model=base_model, **kept
+    )
     search = stock.generation_config
     return _CARD.format(
         data=data.to_yaml(),

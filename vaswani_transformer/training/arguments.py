@@ -25,20 +25,24 @@ def _as_in_recipe(name: str) -> Any:
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """`Seq2SeqTrainingArguments` with the paper's defaults, and with batches counted in tokens.
 
-    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each field has its help
-    text in `metadata["help"]`. A batch is the effective batch of one update, over all devices and accumulation steps.
+    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each
+    field has its help text in `metadata["help"]`. A batch is the effective batch of one update,
+    over all devices and accumulation steps.
 
-    `max_padded_tokens_per_device` bounds the padded tokens of a micro-batch, source and target together.
-    `gradient_accumulation_steps` is raised until every micro-batch fits. So it bounds memory and leaves the effective
-    batches unchanged. Only on a stream they change, because each process cuts its own micro-batches. None means:
+    `max_padded_tokens_per_device` bounds the padded tokens of a micro-batch, source and target
+    together. `gradient_accumulation_steps` is raised until every micro-batch fits. So it bounds
+    memory and leaves the effective batches unchanged. Only on a stream they change, because each
+    process cuts its own micro-batches. None means:
 
-    - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no bound on a stream;
-    - on CPUs, 4,096 tokens (more if a pair is longer): small micro-batches pad little and save memory at no cost of
-      speed;
+    - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no
+      bound on a stream;
+    - on CPUs, 4,096 tokens (more if a pair is longer): small micro-batches pad little and save
+      memory at no cost of speed;
     - elsewhere, no bound.
 
     Raises:
-        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or peak learning rate needs a warm-up.
+        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or peak learning rate
+            needs a warm-up.
 
     Paper: section 5.
     """
@@ -47,10 +51,13 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     learning_rate: float | None = _as_in_recipe("learning_rate")  # type: ignore[assignment]  # a number in transformers
     lr_scheduler_type: str = field(
         default="inverse_sqrt",
-        metadata={"help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."},
+        metadata={
+            "help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."
+        },
     )
     warmup_steps: float = field(
-        default=4000, metadata={"help": "Updates of the linear warm-up; below 1, a share of the training."}
+        default=4000,
+        metadata={"help": "Updates of the linear warm-up; below 1, a share of the training."},
     )
     adam_beta2: float = _as_in_recipe("adam_beta2")
     adam_epsilon: float = _as_in_recipe("adam_epsilon")
@@ -65,23 +72,34 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     snapshot_steps: int = _as_in_recipe("snapshot_steps")
     num_averaged_snapshots: int = _as_in_recipe("num_averaged_snapshots")
 
-    predict_with_generate: bool = field(default=True, metadata={"help": "Translate the evaluation set and score it."})
-    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Sentences of an evaluation batch."})
-    logging_nan_inf_filter: bool = field(
-        default=False, metadata={"help": "Hide non-finite losses from the log; False stops training at one."}
+    predict_with_generate: bool = field(
+        default=True, metadata={"help": "Translate the evaluation set and score it."}
     )
-    use_cache: bool = field(default=True, metadata={"help": "`use_cache` of the saved config; training uses none."})
+    per_device_eval_batch_size: int = field(
+        default=64, metadata={"help": "Sentences of an evaluation batch."}
+    )
+    logging_nan_inf_filter: bool = field(
+        default=False,
+        metadata={"help": "Hide non-finite losses from the log; False stops training at one."},
+    )
+    use_cache: bool = field(
+        default=True, metadata={"help": "`use_cache` of the saved config; training uses none."}
+    )
     ddp_broadcast_buffers: bool | None = field(
-        default=False, metadata={"help": "Broadcast buffers before each forward; the model's are constants."}
+        default=False,
+        metadata={"help": "Broadcast buffers before each forward; the model's are constants."},
     )
     ddp_find_unused_parameters: bool | None = field(
-        default=False, metadata={"help": "Search for unused parameters; every one of the model's is used."}
+        default=False,
+        metadata={"help": "Search for unused parameters; every one of the model's is used."},
     )
 
     def __post_init__(self) -> None:
         """Check the warm-up and set `greater_is_better`, then let transformers derive the rest."""
         self.get_warmup_steps(num_training_steps=1)
-        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(("nll", "perplexity")):
+        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(
+            ("nll", "perplexity")
+        ):
             self.greater_is_better = False
         super().__post_init__()
 
@@ -101,18 +119,33 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         return warmup_steps
 
 
-def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:
-    """Warn of each argument that is set without effect, and reset those that would break an evaluation."""
-    reasons = {"dataloader_drop_last": "no pair is dropped", "dataloader_in_order": "results keep the data's order"}
+def warn_of_no_effect(
+    args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool
+) -> None:
+    """Warn of each argument that is set without effect, and reset those that would break an
+    evaluation.
+    """
+    reasons = {
+        "dataloader_drop_last": "no pair is dropped",
+        "dataloader_in_order": "results keep the data's order",
+    }
     reasons["eval_do_concat_batches"] = reasons["dataloader_in_order"]
     if is_batched_by_tokens:
-        reasons["per_device_train_batch_size"] = "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
+        reasons["per_device_train_batch_size"] = (
+            "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
+        )
         reasons["auto_find_batch_size"] = "if memory runs out, an error suggests a smaller batch"
         reasons["train_sampling_strategy"] = "batches are of similar lengths and in random order"
     if args.lr_scheduler_type == "inverse_sqrt":
-        reasons["lr_scheduler_kwargs"] = "the paper's schedule uses only `learning_rate` and `warmup_steps`"
+        reasons["lr_scheduler_kwargs"] = (
+            "the paper's schedule uses only `learning_rate` and `warmup_steps`"
+        )
     for name, reason in reasons.items():
         value, default = (getattr(each, name, None) for each in (args, Seq2SeqTrainingArguments))
         if (value or value is False) and value != default and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
-    args.dataloader_drop_last, args.dataloader_in_order, args.eval_do_concat_batches = False, True, True
+    args.dataloader_drop_last, args.dataloader_in_order, args.eval_do_concat_batches = (
+        False,
+        True,
+        True,
+    )

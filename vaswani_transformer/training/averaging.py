@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Weight averaging: a callback that writes snapshots, and functions that average snapshots or model folders.
+"""Weight averaging: a callback that writes snapshots, and functions that average snapshots or model
+folders.
 
 Paper: section 6.1. The published models average the last 5 (base) or 20 (big) checkpoints.
 """
@@ -31,14 +32,18 @@ from .checkpoints import checkpoint_step, list_checkpoints
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
     """Return the snapshots in a run's folder, oldest first."""
-    return sorted((Path(output_dir) / SNAPSHOT_FOLDER).glob("step-[0-9]*.safetensors"), key=_snapshot_step)
+    return sorted(
+        (Path(output_dir) / SNAPSHOT_FOLDER).glob("step-[0-9]*.safetensors"), key=_snapshot_step
+    )
 
 
 class SnapshotCallback(TrainerCallback):
-    """Write weights-only snapshots to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keep the newest ones.
+    """Write weights-only snapshots to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keep the
+    newest ones.
 
-    Snapshots are spaced in updates, so that the average does not depend on the hardware. `save_total_limit` does not
-    apply to them. Older snapshots that a resume from the newest checkpoint needs are kept, too.
+    Snapshots are spaced in updates, so that the average does not depend on the hardware.
+    `save_total_limit` does not apply to them. Older snapshots that a resume from the newest
+    checkpoint needs are kept, too.
 
     Args:
         snapshot_steps: Updates between two snapshots.
@@ -59,14 +64,26 @@ class SnapshotCallback(TrainerCallback):
                     path.unlink()
 
     def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **kwargs: Any,
     ) -> None:
         """Write a snapshot if the number of finished updates is a multiple of `snapshot_steps`."""
         if state.global_step % self.snapshot_steps != 0 or not state.is_world_process_zero:
             return
         model = getattr(model, "_orig_mod", model)  # if it is compiled
-        tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
-        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items() if name not in tied}
+        tied = (
+            dict(model.named_parameters(remove_duplicate=False)).keys()
+            - dict(model.named_parameters()).keys()
+        )
+        weights = {
+            name: tensor.cpu().contiguous()
+            for name, tensor in model.state_dict().items()
+            if name not in tied
+        }
         output_dir = Path(str(args.output_dir))
         path = output_dir / SNAPSHOT_FOLDER / f"step-{state.global_step:08d}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +96,8 @@ class SnapshotCallback(TrainerCallback):
 
 
 def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
-    """Return the mean of several sets of weights. Tensors are summed in float64 and keep their dtype.
+    """Return the mean of several sets of weights. Tensors are summed in float64 and keep their
+    dtype.
 
     Paper: section 6.1.
 
@@ -107,25 +125,26 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     """Write a model folder with the mean weights of several snapshots or model folders.
 
     Args:
-        inputs: Snapshot files and model folders, or the folder of one run. A run means its snapshots, or its resumable
-            checkpoints if it has no snapshots.
-        output_dir: New or empty folder. It gets the mean weights, and configs, tokenizer, code and recipe of the last
-            input's model.
+        inputs: Snapshot files and model folders, or the folder of one run. A run means its
+            snapshots, or its resumable checkpoints if it has no snapshots.
+        output_dir: New or empty folder. It gets the mean weights, and configs, tokenizer, code and
+            recipe of the last input's model.
 
     Returns:
         `output_dir`.
 
     Raises:
         ValueError: If `output_dir` is not empty, or the weights do not fit together.
-        FileNotFoundError: If there is nothing to average, or no `config.json` belongs to the weights.
+        FileNotFoundError: If there is nothing to average, or no `config.json` belongs to the
+            weights.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
         run = paths[0]
         if not (paths := list_snapshots(run) or list_checkpoints(run)):
             raise FileNotFoundError(
-                f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass the folder of a run "
-                "or several model folders."
+                f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass "
+                "the folder of a run or several model folders."
             )
     base = _model_folder(paths[-1])
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
@@ -167,8 +186,8 @@ def _model_folder(path: Path) -> Path:
         if (folder / CONFIG_FILE).is_file():
             return folder
     raise FileNotFoundError(
-        f"`inputs` must be model folders, or snapshots of a run that has one, got {path} without a {CONFIG_FILE}. "
-        "Check the path, or let the run finish."
+        f"`inputs` must be model folders, or snapshots of a run that has one, got {path} without a "
+        f"{CONFIG_FILE}. Check the path, or let the run finish."
     )
 
 
@@ -183,8 +202,8 @@ def _tensor_names(path: Path) -> set[str]:
             return set(weights.keys())
     except SafetensorError as error:
         raise ValueError(
-            f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "
-            "average without it."
+            f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it "
+            "again, or delete it to average without it."
         ) from error
 
 
@@ -199,8 +218,8 @@ def _mean(files: list[Path], name: str) -> torch.Tensor:
         kinds.add((tuple(tensor.shape), tensor.dtype))
         if len(kinds) > 1:
             raise ValueError(
-                f"`{name}` must have one shape and dtype in every input, got another in {file}. Average "
-                "checkpoints of one run."
+                f"`{name}` must have one shape and dtype in every input, got another in {file}. "
+                "Average checkpoints of one run."
             )
         total += tensor
     return (total / len(files)).to(tensor.dtype)

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trainer callbacks: print progress, measure the time of an update, count tokens and seconds across resumes."""
+"""Trainer callbacks: print progress, measure the time of an update, count tokens and seconds across
+resumes.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PrinterCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
@@ -22,15 +30,22 @@ from ..version import __version__
 logger = logging.get_logger(__name__)
 
 _SECONDS_BETWEEN_LINES = 60  # if stderr is not a terminal
-_HIDDEN = {"eval_loss", "eval_nll", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second", "epoch"}
+_HIDDEN = {
+    "eval_loss",
+    "eval_nll",
+    "eval_runtime",
+    "eval_samples_per_second",
+    "eval_steps_per_second",
+    "epoch",
+}
 
 
 class LogLines(PrinterCallback):
     """Print the progress of a training on stderr.
 
-    A terminal shows one line that is updated in place. Elsewhere, a line is printed about once a minute. Each
-    validation gets a line of its own. `trainer_state.json` and experiment trackers get all figures, also those that
-    are not printed.
+    A terminal shows one line that is updated in place. Elsewhere, a line is printed about once a
+    minute. Each validation gets a line of its own. `trainer_state.json` and experiment trackers get
+    all figures, also those that are not printed.
     """
 
     _start: tuple[float, int] | None = None
@@ -43,8 +58,8 @@ class LogLines(PrinterCallback):
         self._start = time.perf_counter(), state.global_step
         if state.is_world_process_zero:
             print(
-                "Perplexity is exp(nll). nll is the mean negative log-likelihood per target token, that is, the loss "
-                "without label smoothing.",
+                "Perplexity is exp(nll). nll is the mean negative log-likelihood per target "
+                "token, that is, the loss without label smoothing.",
                 file=sys.stderr,
             )
 
@@ -62,12 +77,20 @@ class LogLines(PrinterCallback):
         if "loss" in logs:
             self._print_progress(state, logs)
         elif any(name.startswith("eval_") for name in logs):
-            shown = {name.removeprefix("eval_"): value for name, value in logs.items() if name not in _HIDDEN}
+            shown = {
+                name.removeprefix("eval_"): value
+                for name, value in logs.items()
+                if name not in _HIDDEN
+            }
             figures = "  ".join(f"{name} {_figure(value)}" for name, value in shown.items())
-            print(f"\nvalidation after {state.global_step:,} updates: {figures}", file=sys.stderr, flush=True)
+            print(
+                f"\nvalidation after {state.global_step:,} updates: {figures}",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _print_progress(self, state: TrainerState, logs: dict[str, Any]) -> None:
-        """Print the number of updates, the figures, and the remaining time at the mean pace so far."""
+        """Print the number of updates, the figures, and the remaining time at the mean pace."""
         now = time.perf_counter()
         is_terminal = sys.stderr.isatty()
         is_last = state.global_step >= state.max_steps
@@ -82,7 +105,9 @@ class LogLines(PrinterCallback):
         if self._start is not None:
             start, first_step = self._start
             pace = (now - start) / max(state.global_step - first_step, 1)
-            parts.append(f"{timedelta(seconds=round(pace * (state.max_steps - state.global_step)))} left")
+            parts.append(
+                f"{timedelta(seconds=round(pace * (state.max_steps - state.global_step)))} left"
+            )
         line = "  ".join(parts)
         if is_terminal:
             print(f"\r{line:<79}", end="\n" if is_last else "", file=sys.stderr, flush=True)
@@ -91,7 +116,10 @@ class LogLines(PrinterCallback):
 
 
 def _figure(value: Any) -> str:
-    """Format a number with four significant digits, or as an integer from 1,000 on. Return other values as text."""
+    """Format a number with four significant digits, or as an integer from 1,000 on.
+
+    Return other values as text.
+    """
     if not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
@@ -103,8 +131,8 @@ class PaceCallback(TrainerCallback):
     The first two updates are left out of the mean, as warm-up.
 
     Attributes:
-        limit: Seconds from the end of the first update. The training stops after the first update beyond this limit,
-            but not before the fourth.
+        limit: Seconds from the end of the first update. The training stops after the first update
+            beyond this limit, but not before the fourth.
         seconds: Mean time of the updates from the third on; NaN before the third.
     """
 
@@ -129,15 +157,18 @@ class PaceCallback(TrainerCallback):
 class CostCallback(TrainerCallback, ExportableState):
     """Count the real tokens and the seconds of a training, including the time before a resume.
 
-    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway. The counts are saved
-    in `trainer_state.json`, and a resumed training continues from them. Updates after the last checkpoint are lost, so
-    they do not count. As in the paper, the time includes validations, saving and waiting for data. Each process has
-    one device: an accelerator or the CPU.
+    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway.
+    The counts are saved in `trainer_state.json`, and a resumed training continues from them.
+    Updates after the last checkpoint are lost, so they do not count. As in the paper, the time
+    includes validations, saving and waiting for data. Each process has one device: an accelerator
+    or the CPU.
 
     Attributes:
-        source_tokens: Source tokens without padding, with `</s>`, of all processes up to the last `settle`.
+        source_tokens: Source tokens without padding, with `</s>`, of all processes up to the last
+            `settle`.
         target_tokens: Target tokens, counted in the same way.
-        seconds: Wall time of all runs before the last resume. `stop` adds the time of the current run.
+        seconds: Wall time of all runs before the last resume. `stop` adds the time of the current
+            run.
         device_seconds: The same time, with each run's seconds multiplied by its number of devices.
         code_versions: Package versions of the runs, in order and without repeats.
         bpe_dropout: [update, rate] of each change of the BPE-dropout rate.
@@ -157,7 +188,10 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock. A resumed training keeps the figures of its checkpoint; a new one resets them."""
+        """Start the clock.
+
+        A resumed training keeps the figures of its checkpoint; a new one resets them.
+        """
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
         self.code_versions = [*dict.fromkeys([*self.code_versions, __version__])]
@@ -170,7 +204,8 @@ class CostCallback(TrainerCallback, ExportableState):
         self._lap_tokens = self.source_tokens + self.target_tokens
 
     def lap(self) -> float | None:
-        """Return the tokens per second since the last call, or None if there were none. Call `settle` first.
+        """Return the tokens per second since the last call, or None if there were none. Call
+        `settle` first.
 
         Source and target tokens of all processes count.
         """
@@ -184,26 +219,38 @@ class CostCallback(TrainerCallback, ExportableState):
         """Add the tokens of a micro-batch without a sync.
 
         Args:
-            inputs: Batch of a collator. Rows without labels only fill up a batch, so they do not count.
+            inputs: Batch of a collator. Rows without labels only fill up a batch, so they do not
+                count.
         """
         if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
             return
         attended = inputs.get("attention_mask")
         attended = torch.ones_like(inputs["input_ids"]) if attended is None else attended
         learned = inputs["labels"].ne(IGNORE_INDEX)
-        tokens = torch.stack([(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()])
+        tokens = torch.stack(
+            [(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()]
+        )
         self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
 
     def fetch(self) -> None:
-        """Start copying the counts to the CPU. If a sync follows, `settle` needs none of its own."""
+        """Start copying the counts to the CPU.
+
+        If a sync follows, `settle` needs none of its own.
+        """
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Add the counts of all processes since the last call. Every process must call this method."""
+        """Add the counts of all processes since the last call.
+
+        Every process must call this method.
+        """
         if self._unsettled is not None:
             source, target = accelerator.reduce(self._unsettled, "sum").tolist()
-            self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
+            self.source_tokens, self.target_tokens = (
+                self.source_tokens + source,
+                self.target_tokens + target,
+            )
             self._unsettled = torch.zeros_like(self._unsettled, device=accelerator.device)
 
     def stop(self) -> None:
@@ -226,7 +273,9 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, Any]:
-        """Return the figures of all runs, with the keys of `train_results.json`; empty if no token was counted."""
+        """Return the figures of all runs, with the keys of `train_results.json`; empty if no token
+        was counted.
+        """
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
         if num_tokens == 0:

@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Model card of a run. card_template.md is filled from the recipe, config and results in the folder of the run."""
+"""Model card of a run. card_template.md is filled from the recipe, config and results in the folder
+of the run.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,20 @@ logger = logging.get_logger(__name__)
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
-def make_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> ModelCard:
-    """Render the card of a finished run from its recipe, config, training results and all test results.
+def make_card(
+    folder: str | Path, model_id: str | None = None, revision: str | None = None
+) -> ModelCard:
+    """Render the card of a finished run from its recipe, config, training results and all test
+    results.
 
-    The title is the name of the repo, or of the folder without a repo. Local paths are shortened to their last part.
-    Metadata of an earlier card, such as a license, is kept. Without a license there, a model trained on the built-in
-    corpus gets the license of the corpus.
+    The title is the name of the repo, or of the folder without a repo. Local paths are shortened to
+    their last part. Metadata of an earlier card, such as a license, is kept. Without a license
+    there, a model trained on the built-in corpus gets the license of the corpus.
 
     Args:
         folder: Folder of the run.
-        model_id: Repo on the Hub from which the card's example loads the model; None means a local path.
+        model_id: Repo on the Hub from which the card's example loads the model; None means a local
+            path.
         revision: Tag or branch of this repo; None means main.
 
     Raises:
@@ -68,7 +74,12 @@ def make_card(folder: str | Path, model_id: str | None = None, revision: str | N
     earlier = ModelCard.load(path).data.to_dict() if path.exists() else {}
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
-            language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
+            language=[
+                language
+                for language in (recipe.source_language, recipe.target_language)
+                if language
+            ]
+            or None,
             datasets=[data["dataset"]] if is_hub_id(data.get("dataset", "")) else None,
             license=earlier.get("license") or (BUILTIN_LICENSE if recipe.attribution else None),
             library_name="transformers",
@@ -94,14 +105,18 @@ def make_card(folder: str | Path, model_id: str | None = None, revision: str | N
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
     )
-    # An earlier card must not replace new metadata. Tags of both cards are merged, and old scores are dropped.
+    # An earlier card must not replace new metadata. Tags of both cards are merged, and old scores
+    # are dropped.
     not_kept = card.data.to_dict().keys() - {"tags"} | {"model-index"}
     add_metadata(card, {key: value for key, value in earlier.items() if key not in not_kept})
     return card
 
 
-def write_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
-    """Write the card of a finished run and return its path. If README.md is the user's own, keep it and return None.
+def write_card(
+    folder: str | Path, model_id: str | None = None, revision: str | None = None
+) -> Path | None:
+    """Write the card of a finished run and return its path. If README.md is the user's own, keep it
+    and return None.
 
     Arguments and errors are those of `make_card`.
     """
@@ -111,8 +126,13 @@ def write_card(folder: str | Path, model_id: str | None = None, revision: str | 
     return write_text(path, str(make_card(folder, model_id, revision)))
 
 
-def refresh_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
-    """Call `write_card`, but log a warning instead of raising an error. A card must not fail the work before it."""
+def refresh_card(
+    folder: str | Path, model_id: str | None = None, revision: str | None = None
+) -> Path | None:
+    """Call `write_card`, but log a warning instead of raising an error.
+
+    A card must not fail the work before it.
+    """
     try:
         return write_card(folder, model_id, revision)
     except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -121,10 +141,20 @@ def refresh_card(folder: str | Path, model_id: str | None = None, revision: str 
 
 
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
-    """Set metadata fields of a card. Empty values change nothing. Tags are added to those of the card."""
+    """Set metadata fields of a card.
+
+    Empty values change nothing. Tags are added to those of the card.
+    """
     for field, value in metadata.items():
         if field == "tags" and value:
-            value = [*dict.fromkeys([*(card.data.get("tags") or ()), *([value] if isinstance(value, str) else value)])]
+            value = [
+                *dict.fromkeys(
+                    [
+                        *(card.data.get("tags") or ()),
+                        *([value] if isinstance(value, str) else value),
+                    ]
+                )
+            ]
         if value:
             card.data[field] = value
 
@@ -137,22 +167,33 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
             return [cut(name, each) for each in value]
         if isinstance(value, dict):
             return without_folders(value)
-        is_path = name.endswith(("_source", "_target", "_pairs", "_file")) or name == "best_checkpoint"
-        is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not is_hub_id(value)
+        is_path = (
+            name.endswith(("_source", "_target", "_pairs", "_file")) or name == "best_checkpoint"
+        )
+        is_path |= (
+            name in ("dataset", "tokenizer") and isinstance(value, str) and not is_hub_id(value)
+        )
         return Path(value).name if is_path and isinstance(value, str) else value
 
     shortened = {name: cut(name, value) for name, value in values.items()}
-    if "test_corpus" in values and values.get("test_data") == describe_corpus(values["test_corpus"]):
+    if "test_corpus" in values and values.get("test_data") == describe_corpus(
+        values["test_corpus"]
+    ):
         shortened["test_data"] = describe_corpus(shortened["test_corpus"])
     return shortened
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """Return the recipe as YAML, without defaults (the paper's base model) and without local folders."""
+    """Return the recipe as YAML, without defaults (the paper's base model) and without local
+    folders.
+    """
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    languages = ("source_language", "target_language")  # if left out, they would be read from file suffixes
-    own = {name: value for name, value in values.items() if value != default[name] or name in languages}
+    # if left out, they would be read from file suffixes
+    languages = ("source_language", "target_language")
+    own = {
+        name: value for name, value in values.items() if value != default[name] or name in languages
+    }
     text: str = yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
     return text
 
@@ -166,10 +207,19 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Describe the "last", "best" or "average" validation in the results of a run; return "" if there is none."""
-    figures = {name: results.get(f"{which}_eval_{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
+    """Describe the "last", "best" or "average" validation in the results of a run; return "" if
+    there is none.
+    """
+    figures = {
+        name: results.get(f"{which}_eval_{name}")
+        for name in ("perplexity", "nll", "loss", *METRICS)
+    }
     text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
-    return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
+    return (
+        f"{text} ({recipe.validation_search})"
+        if any(figures[name] is not None for name in METRICS)
+        else text
+    )
 
 
 def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
@@ -187,6 +237,10 @@ def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
             metric_value=test[f"test_{metric}"],
             metric_args={
                 "signature": test[f"test_{metric}_signature"],
-                **{option: test[f"test_{option}"] for option in DECODING if test[f"test_{option}"] is not None},
+                **{
+                    option: test[f"test_{option}"]
+                    for option in DECODING
+                    if test[f"test_{option}"] is not None
+                },
             },
         )

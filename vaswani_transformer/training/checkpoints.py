@@ -21,9 +21,13 @@ logger = logging.get_logger(__name__)
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Return the resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first."""
+    """Return the resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest
+    first.
+    """
     paths = [path for path in Path(output_dir).glob("checkpoint-*") if path.is_dir()]
-    return sorted((path for path in paths if path.name.partition("-")[2].isdecimal()), key=checkpoint_step)
+    return sorted(
+        (path for path in paths if path.name.partition("-")[2].isdecimal()), key=checkpoint_step
+    )
 
 
 def checkpoint_step(checkpoint: Path) -> int:
@@ -40,10 +44,12 @@ def find_checkpoint(output_dir: str | Path) -> Path:
     for checkpoint in reversed(list_checkpoints(output_dir)):
         if not (faults := _faults(checkpoint)):
             return checkpoint
-        logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is skipped.")
+        logger.warning(
+            f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is skipped."
+        )
     raise FileNotFoundError(
-        f"`output_dir` must hold a complete checkpoint to resume from, got {output_dir} without an undamaged one. "
-        "Start again with --overwrite."
+        f"`output_dir` must hold a complete checkpoint to resume from, got {output_dir} without an "
+        "undamaged one. Start again with --overwrite."
     )
 
 
@@ -67,7 +73,8 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 
 def _faults(checkpoint: Path) -> list[str]:
     """Return a description of each file of a checkpoint that is missing or has changed."""
-    if not (checkpoint / MANIFEST_FILE).exists():  # saved by transformers' own trainer, which writes the state last
+    # saved by transformers' own trainer, which writes the state last
+    if not (checkpoint / MANIFEST_FILE).exists():
         return [] if (checkpoint / STATE_FILE).is_file() else [f"no {STATE_FILE}"]
     try:
         files = read_json(checkpoint / MANIFEST_FILE)
@@ -75,7 +82,11 @@ def _faults(checkpoint: Path) -> list[str]:
         files = {}
     if STATE_FILE not in files:
         return [f"a broken {MANIFEST_FILE}"]
-    return [f"a broken {name}" for name, saved in files.items() if _fingerprint(checkpoint / name) != saved]
+    return [
+        f"a broken {name}"
+        for name, saved in files.items()
+        if _fingerprint(checkpoint / name) != saved
+    ]
 
 
 def _fingerprint(path: Path) -> dict[str, int | str] | None:
@@ -83,7 +94,10 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
     if not path.is_file():
         return None
     with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        return {
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
+        }
 
 
 # ---- saving one ----
@@ -92,11 +106,14 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint into the run's folder.
 
-    If the process is killed, the run or its staging folder holds the new checkpoint or the one that it replaces.
-    `clear_staging` restores it. Older checkpoints may be deleted once this returns.
+    If the process is killed, the run or its staging folder holds the new checkpoint or the one that
+    it replaces. `clear_staging` restores it. Older checkpoints may be deleted once this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
-    write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
+    write_json(
+        staged / MANIFEST_FILE,
+        {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files},
+    )
     checkpoint = output_dir / staged.name
     if checkpoint.exists():
         os.replace(checkpoint, staged.with_name("replaced"))
@@ -104,7 +121,9 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
 
 def clear_staging(output_dir: str | Path) -> None:
-    """Delete the leftovers of a failed or killed save, after moving a complete checkpoint to a run that lacks it."""
+    """Delete the leftovers of a failed or killed save, after moving a complete checkpoint to a run
+    that lacks it.
+    """
     staging = Path(output_dir) / STAGING_FOLDER
     for staged in list_checkpoints(staging):
         if (staged / MANIFEST_FILE).is_file() and not (staging.parent / staged.name).exists():
@@ -115,7 +134,8 @@ def clear_staging(output_dir: str | Path) -> None:
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None = None) -> None:
     """Delete a run's oldest checkpoints until `limit` are left; None or 0 keeps all.
 
-    The newest checkpoint, which was just published, and the best one are always kept, whatever their numbers.
+    The newest checkpoint, which was just published, and the best one are always kept, whatever
+    their numbers.
     """
     if not limit or limit < 0:
         return

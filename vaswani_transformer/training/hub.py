@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Push a model folder to the Hub in one commit. Only files that `files.RUN_FILES` marks as `on_hub` are uploaded."""
+"""Push a model folder to the Hub in one commit.
+
+Only files that `files.RUN_FILES` marks as `on_hub` are uploaded.
+"""
 
 from __future__ import annotations
 
@@ -44,27 +47,29 @@ def push_model(
     tag: str | None = None,
     token: str | None = None,
 ) -> CommitInfo:
-    """Upload the model of a folder to the Hub in one commit, with its code, card, recipe and results.
+    """Upload the model of a folder to the Hub in one commit, with its code, card, recipe and
+    results.
 
-    Checkpoints, snapshots and the training state are never uploaded. Local paths in uploaded files are shortened to
-    their last part. The commit deletes files of an earlier model that this model lacks.
+    Checkpoints, snapshots and the training state are never uploaded. Local paths in uploaded files
+    are shortened to their last part. The commit deletes files of an earlier model that this model
+    lacks.
 
     Args:
         model: Folder of a model.
         repo_id: USER/NAME or ORGANIZATION/NAME. The repo is created if missing.
-        license: The Hub's name for the license of the model. It is also written into the folder's card. None means
-            the license in this card.
-        private: True makes a new repo private and refuses an existing public repo. None means the default of the
-            organization, or public.
+        license: The Hub's name for the license of the model. It is also written into the folder's
+            card. None means the license in this card.
+        private: True makes a new repo private and refuses an existing public repo. None means the
+            default of the organization, or public.
         revision: Branch to commit to, created if missing. None means main.
         tag: Tag to create for this commit. The repo must not have it.
         token: Hub token with write access. None means the token from `hf auth login` or `HF_TOKEN`.
 
     Raises:
         FileNotFoundError: If the folder lacks a file of the model, its code or its card.
-        ValueError: If the folder does not hold a model of this package, a file is a link to a file outside the folder,
-            the card has no license or has invalid metadata, the repo is public in spite of `private`, or the repo
-            already has the tag.
+        ValueError: If the folder does not hold a model of this package, a file is a link to a file
+            outside the folder, the card has no license or has invalid metadata, the repo is public
+            in spite of `private`, or the repo already has the tag.
         OSError: If the Hub cannot be reached or refuses the push.
 
     Example:
@@ -75,34 +80,39 @@ def push_model(
     missing = [name for name in needed if not any(folder.glob(name))]
     if missing:
         raise FileNotFoundError(
-            f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
-            f"training finish. `average` and other trainers write no {CARD_FILE}: write it yourself "
-            "(https://huggingface.co/docs/hub/model-cards), or call trainer.create_model_card()."
+            f"`model` must be the folder of a whole model with its card, got {folder} without "
+            f"{missing[0]}. Let the training finish. `average` and other trainers write no "
+            f"{CARD_FILE}: write it yourself (https://huggingface.co/docs/hub/model-cards), or "
+            "call trainer.create_model_card()."
         )
     kind = read_json(folder / CONFIG_FILE).get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(
-            f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
-            f"with `hf upload {repo_id} {folder}`."
+            f"`model` must be a model of this package, got {folder} with one of type {kind!r}. "
+            f"Upload a Marian export with `hf upload {repo_id} {folder}`."
         )
     published_files(folder)  # check all files before a repo is created
     card = ModelCard.load(folder / CARD_FILE)
     add_metadata(card, {"license": license})
     if not card.data.get("license"):
         raise ValueError(
-            f"`license` must be given, got none, and {folder / CARD_FILE} names none. Pass the license under which "
-            "you publish it, such as cc-by-4.0 or apache-2.0 (https://huggingface.co/docs/hub/repositories-licenses)."
+            f"`license` must be given, got none, and {folder / CARD_FILE} names none. Pass the "
+            "license under which you publish it, such as cc-by-4.0 or apache-2.0 "
+            "(https://huggingface.co/docs/hub/repositories-licenses)."
         )
     card.validate()
     api = HfApi(token=token)
-    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # the full id, with the owner
+    # the full id, with the owner
+    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
     if private and not api.model_info(repo_id).private:
         raise ValueError(
-            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
-            "or push to another repo."
+            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its "
+            "settings first, or push to another repo."
         )
     if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
-        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Choose another tag.")
+        raise ValueError(
+            f"`tag` must be new, got {tag!r}, which {repo_id} has. Choose another tag."
+        )
     if license:
         write_text(folder / CARD_FILE, str(card))
     commit: CommitInfo = upload(api, folder, repo_id, None, revision, tag)
@@ -111,7 +121,8 @@ def push_model(
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
         except HfHubHTTPError as error:
             raise OSError(
-                f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not created ({error})."
+                f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not "
+                f"created ({error})."
             ) from error
     return commit
 
@@ -121,9 +132,12 @@ def published_files(folder: Path) -> list[Path]:
 
     Raises:
         FileNotFoundError: If the config names code that the folder lacks.
-        ValueError: If a file is a link to a file outside the folder, or names a base model that is not on the Hub.
+        ValueError: If a file is a link to a file outside the folder, or names a base model that is
+            not on the Hub.
     """
-    files = _code(folder).union(*(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES))
+    files = _code(folder).union(
+        *(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES)
+    )
     for path in sorted(files):
         check_no_link_out(path, folder)
         _check_base_model(path)
@@ -131,7 +145,7 @@ def published_files(folder: Path) -> list[Path]:
 
 
 def _check_base_model(path: Path) -> None:
-    """Raise ValueError if a card or an adapter's config names a base model that is not on the Hub."""
+    """Raise ValueError if a card or an adapter's config names a base model not on the Hub."""
     bases: Any = []
     if path.name == "adapter_config.json":
         bases = [read_json(path).get("base_model_name_or_path")]
@@ -140,18 +154,25 @@ def _check_base_model(path: Path) -> None:
     for base in [bases] if isinstance(bases, str) else bases:
         if not is_hub_id(str(base)):
             raise ValueError(
-                f"`{path}` must name a base model on the Hub, got {base!r}. Push that model first and load it "
-                "by its id, or merge the adapter into it. In a card, you can also delete the line."
+                f"`{path}` must name a base model on the Hub, got {base!r}. Push that model first "
+                "and load it by its id, or merge the adapter into it. In a card, you can also "
+                "delete the line."
             )
 
 
 def upload(
-    api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None, tag: str | None = None
+    api: HfApi,
+    folder: Path,
+    repo_id: str,
+    message: str | None,
+    revision: str | None,
+    tag: str | None = None,
 ) -> CommitInfo:
-    """Commit the files of `published_files`, and delete such files from the repo if the folder lacks them.
+    """Commit the files of `published_files`, and delete such files from the repo if the folder
+    lacks them.
 
-    A generated card is first rewritten: its example must load the model from this repo and revision. The revision is
-    the tag if there is one, else the branch.
+    A generated card is first rewritten: its example must load the model from this repo and
+    revision. The revision is the tag if there is one, else the branch.
     """
     refresh_card(folder, repo_id, tag or revision)
     added = [addition(path) for path in published_files(folder)]
@@ -162,7 +183,9 @@ def upload(
         CommitOperationDelete(name)
         for name in api.list_repo_files(repo_id, revision=revision)
         if name not in names
-        and any(fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in _DELETED)
+        and any(
+            fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in _DELETED
+        )
     ]
     return api.create_commit(
         repo_id,
@@ -184,8 +207,13 @@ def _code(folder: Path) -> set[Path]:
 
 
 def addition(path: Path) -> CommitOperationAdd:
-    """Return the commit operation that adds a file. Local paths in its content lose their folders."""
+    """Return the commit operation that adds a file.
+
+    Local paths in its content lose their folders.
+    """
     content: Path | bytes = path
-    if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
+    if any(
+        fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)
+    ):
         content = json_text(without_folders(read_json(path))).encode()
     return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)

@@ -68,15 +68,19 @@ class RunData:
 
     @property
     def report(self) -> CleaningReport | None:
-        """Sum of all corpora's reports; None for a stream, because it is cleaned while it is read."""
+        """Sum of all corpora's reports; None for a stream, which is cleaned while it is read."""
         reports = [corpus["report"] for corpus in self.corpora]
         return None if not reports or None in reports else sum(reports, CleaningReport(0, {}))
 
 
 def prepare_data(
-    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, checkpoint: Path | None, num_proc: int | None
+    recipe: Recipe,
+    arguments: VaswaniTransformerTrainingArguments,
+    checkpoint: Path | None,
+    num_proc: int | None,
 ) -> RunData:
-    """Load, tokenize and clean the data. The main process calls it first, and the others read its cache.
+    """Load, tokenize and clean the data. The main process calls it first, and the others read its
+    cache.
 
     A resumed run uses the tokenizer of its checkpoint, because checkpoints are checked for damage.
     """
@@ -87,7 +91,9 @@ def prepare_data(
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
         files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
-        corpora.append({"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None})
+        corpora.append(
+            {"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None}
+        )
     folder: str | Path | None = recipe.tokenizer
     if checkpoint is not None or arguments.process_index > 0:
         folder = Path(arguments.output_dir)
@@ -96,32 +102,48 @@ def prepare_data(
     if folder is None:
         logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
         tokenizer: PreTrainedTokenizerBase = train_tokenizer(
-            sentences=itertools.chain.from_iterable(map(corpus_sentences, texts)), vocab_size=recipe.vocab_size
+            sentences=itertools.chain.from_iterable(map(corpus_sentences, texts)),
+            vocab_size=recipe.vocab_size,
         )
     else:
         tokenizer = load_tokenizer(folder)
         for name in ("is_local", "local_files_only"):  # else saved with the tokenizer
             tokenizer.init_kwargs.pop(name, None)
-    if (ids := (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)) != (0, 1, 2):
+    if (ids := (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)) != (
+        0,
+        1,
+        2,
+    ):
         raise ValueError(
-            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and {ids[2]}. Train one "
-            "with `vaswani-transformer train-tokenizer`."
+            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and "
+            f"{ids[2]}. Train one with `vaswani-transformer train-tokenizer`."
         )
-    added = [AddedToken(text, rstrip=True, normalized=False) for text in as_list(recipe.added_tokens)]
+    added = [
+        AddedToken(text, rstrip=True, normalized=False) for text in as_list(recipe.added_tokens)
+    ]
     tokenizer.add_tokens(added)
     if not recipe.streaming:
         rules = cleaning_rules(recipe)
         for number, corpus in enumerate(corpora):
             tokenized = tokenize_corpus(texts[number], tokenizer, num_proc=num_proc)
             texts[number], corpus["report"] = clean_corpus(tokenized, rules)
-    parts = [text for text, corpus in zip(texts, corpora, strict=True) for _ in range(corpus["weight"])]
+    parts = [
+        text for text, corpus in zip(texts, corpora, strict=True) for _ in range(corpus["weight"])
+    ]
     train = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
-    validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
+    validation = (
+        tokenize_corpus(validation, tokenizer, num_proc=num_proc)
+        if validation is not None
+        else None
+    )
     return RunData(tokenizer, train, validation, corpora)
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:
-    """Return the limits on training pairs. A pair never exceeds one batch or one device's budget."""
+    """Return the limits on training pairs.
+
+    A pair never exceeds one batch or one device's budget.
+    """
     return CleaningRules(
         max_source_tokens=recipe.max_tokens_per_sentence,
         max_target_tokens=recipe.max_tokens_per_sentence,
@@ -138,25 +160,31 @@ def cleaning_rules(recipe: Recipe) -> CleaningRules:
 def limit_shape_caches() -> None:
     """Let oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each.
 
-    Token-bounded batches keep bringing new shapes, so that a CPU training would grow by a gigabyte. Call this before
-    the first product. Variables that are set already do not change.
+    Token-bounded batches keep bringing new shapes, so that a CPU training would grow by a gigabyte.
+    Call this before the first product. Variables that are set already do not change.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
 
 
-def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int, in_half_precision: bool) -> int:
-    """Return how many padded tokens, both sides together, fit into three quarters of a GPU's free memory.
+def padded_tokens_that_fit(
+    config: VaswaniTransformerConfig, free_bytes: int, in_half_precision: bool
+) -> int:
+    """Return how many padded tokens, both sides together, fit into three quarters of a GPU's free
+    memory.
 
-    The number is rounded down to a power of two, so that a resumed run finds the same. The weights are on the GPU
-    already. The estimate adds 18 bytes for each weight (gradient, Adam, DDP's copy, half precision), 1 GiB for the
-    loss, and what each token keeps for the backward pass. sdpa keeps no attention weights.
+    The number is rounded down to a power of two, so that a resumed run finds the same. The weights
+    are on the GPU already. The estimate adds 18 bytes for each weight (gradient, Adam, DDP's copy,
+    half precision), 1 GiB for the loss, and what each token keeps for the backward pass. sdpa keeps
+    no attention weights.
     """
-    # Bytes that a target token keeps in a layer: 3 inputs of LayerNorm and as many of projections (12 D each),
-    # 3 dropout masks (3 D), and q, k, v, heads and ReLU in the products' precision. Embedding and loss add 5 D.
-    # A source token keeps less.
+    # Bytes that a target token keeps in a layer: 3 inputs of LayerNorm and as many of projections
+    # (12 D each), 3 dropout masks (3 D), and q, k, v, heads and ReLU in the products' precision.
+    # Embedding and loss add 5 D. A source token keeps less.
     width = 2 if in_half_precision else 4
-    layer = 27 * config.d_model + width * (3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff)
+    layer = 27 * config.d_model + width * (
+        3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff
+    )
     if config.activation_dropout > 0:
         layer += (width + 1) * config.d_ff
     kept = max(config.num_encoder_layers, config.num_decoder_layers) * layer + 5 * config.d_model
@@ -165,14 +193,17 @@ def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int, in
     return 1 << max(int(rest / kept), 1).bit_length() - 1
 
 
-def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) -> BpeDropout | None:
+def make_bpe_dropout(
+    args: VaswaniTransformerTrainingArguments, tokenizer: Any
+) -> BpeDropout | None:
     """Return the BPE-dropout that the arguments ask for, or None."""
     if args.bpe_dropout == 0:
         return None
     if not 0 < args.bpe_dropout < 1 or args.bpe_dropout_side not in SIDES or tokenizer is None:
         raise ValueError(
-            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and `processing_class` a "
-            f"tokenizer, got {args.bpe_dropout}, {args.bpe_dropout_side} and {type(tokenizer).__name__}."
+            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and "
+            f"`processing_class` a tokenizer, got {args.bpe_dropout}, {args.bpe_dropout_side} and "
+            f"{type(tokenizer).__name__}."
         )
     return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
 
@@ -182,14 +213,20 @@ def _data_seed(args: VaswaniTransformerTrainingArguments) -> int:
 
 
 def plan_batches(
-    args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None, bpe_dropout: BpeDropout | None = None
+    args: VaswaniTransformerTrainingArguments,
+    dataset: Any,
+    config: Any = None,
+    bpe_dropout: BpeDropout | None = None,
 ) -> TokenBatchSampler:
-    """Plan the batches, and raise `gradient_accumulation_steps` as far as `max_padded_tokens_per_device` needs.
+    """Plan the batches, and raise `gradient_accumulation_steps` as far as
+    `max_padded_tokens_per_device` needs.
 
-    If `max_padded_tokens_per_device` is None, it is set from the GPU with the least free memory, for a model of this
-    package's config.
+    If `max_padded_tokens_per_device` is None, it is set from the GPU with the least free memory,
+    for a model of this package's config.
     """
-    source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(dataset)
+    source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(
+        dataset
+    )
     longest = int((source_lengths + target_lengths).max(initial=0))
     _set_cpu_budget(args, longest)
     is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
@@ -212,7 +249,9 @@ def plan_batches(
 
 
 def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
-    """Raise `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
+    """Raise `gradient_accumulation_steps` until a process's share of real tokens fits the padded
+    budget.
+    """
     _set_cpu_budget(args, longest=1)
     if args.max_padded_tokens_per_device is not None:
         num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
@@ -255,7 +294,10 @@ def load_batches(
 
 
 def _collate(collator: Callable[[list[Any]], Any], fill: dict[str, Any], rows: list[Any]) -> Any:
-    """Collate rows. Spare processes get no rows from `TokenBatchSampler`, so they collate a fill row."""
+    """Collate rows.
+
+    Spare processes get no rows from `TokenBatchSampler`, so they collate a fill row.
+    """
     return collator(rows or [fill])
 
 
@@ -281,12 +323,19 @@ def load_stream(
         seed=_data_seed(args),
         batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
     )
-    options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, **_loader_options(args)}
+    options = {
+        "rules": rules,
+        "tokenizer": tokenizer,
+        "vocab_size": vocab_size,
+        **_loader_options(args),
+    }
     return StreamLoader(stream, collator, settings, bpe_dropout=bpe_dropout, **options)
 
 
 def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
-    """On CPUs, replace a `max_padded_tokens_per_device` of None: small micro-batches pad less, at no cost."""
+    """On CPUs, replace a `max_padded_tokens_per_device` of None: small micro-batches pad less, at
+    no cost.
+    """
     if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
 
@@ -297,13 +346,14 @@ def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]
         "pin_memory": args.dataloader_pin_memory,
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
-        "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # newer versions
+        # newer versions
+        "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),
         "worker_init_fn": ignore_signals,
     }
 
 
 def ignore_signals(worker: int) -> None:
-    """Ignore SIGINT and SIGTERM in a data loader's worker, because the main process handles them."""
+    """Ignore SIGINT and SIGTERM in a data loader's worker: the main process handles them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -327,9 +377,11 @@ def end_workers() -> None:
 
 
 class SortedByLength(Dataset[dict[str, Any]]):
-    """View of a tokenized dataset, from the longest source to the shortest, filled up to a multiple of rows.
+    """View of a tokenized dataset, from the longest source to the shortest, filled up to a multiple
+    of rows.
 
-    All processes need the same number of rows. Fill rows have no label and do not count. `in_data_order` drops them.
+    All processes need the same number of rows. Fill rows have no label and do not count.
+    `in_data_order` drops them.
     """
 
     def __init__(self, dataset: Any, multiple: int):
@@ -347,7 +399,9 @@ class SortedByLength(Dataset[dict[str, Any]]):
 
 
 def in_data_order(dataset: Any, rows: Any) -> Any:
-    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data."""
+    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of
+    its data.
+    """
     if isinstance(rows, tuple):
         return tuple(in_data_order(dataset, part) for part in rows)
     is_sorted = isinstance(dataset, SortedByLength) and isinstance(rows, np.ndarray)

@@ -1,8 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: one flat dataclass with every setting of a training except the hardware, read from YAML files.
+"""Recipes: one flat dataclass with every setting of a training except the hardware, read from YAML
+files.
 
-Built-in recipes are in `vaswani_transformer/recipes`. The path of your own file works wherever a built-in name does.
+Built-in recipes are in `vaswani_transformer/recipes`. The path of your own file works wherever a
+built-in name does.
 """
 
 from __future__ import annotations
@@ -33,13 +35,15 @@ RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
 BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by the Hub's name
 BUILTIN_ATTRIBUTION = (
-    "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), through "
-    "[www.manythings.org/anki](http://www.manythings.org/anki/), "
-    "[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/) as Tatoeba says and "
-    "[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/) as manythings.org links; shortened and cleaned"
+    "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), "
+    "through [www.manythings.org/anki](http://www.manythings.org/anki/), [CC BY 2.0 "
+    "FR](https://creativecommons.org/licenses/by/2.0/fr/) as Tatoeba says and [CC BY "
+    "2.0](https://creativecommons.org/licenses/by/2.0/) as manythings.org links; shortened and "
+    "cleaned"
 )
 
-# Fields of 0.1.0 that were renamed after training arguments. Recipe files may still use the old names.
+# Fields of 0.1.0 that were renamed after training arguments. Recipe files may still use the old
+# names.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -53,7 +57,8 @@ INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # values of `metric_for_best_model`
 
-# Recipe fields that are also fields of the model config, and recipe fields that are also training arguments.
+# Recipe fields that are also fields of the model config, and recipe fields that are also training
+# arguments.
 MODEL_FIELDS = (
     "source_language",
     "target_language",
@@ -101,7 +106,8 @@ TRAINER_FIELDS = (
 _Range = tuple[float, float, str]
 _COUNT: _Range = (1, 2**31, "a whole number of at least 1 and below 2^31")
 _COUNT_OR_ZERO: _Range = (0, 2**31, "a whole number of at least 0 and below 2^31")
-_LENGTH: _Range = (2, 2**31, "a whole number of at least 2 and below 2^31")  # at least one token and </s>
+# at least one token and </s>
+_LENGTH: _Range = (2, 2**31, "a whole number of at least 2 and below 2^31")
 _SEED: _Range = (0, 2**32, "a whole number in [0, 2^32)")
 _RATE: _Range = (0, 1, "a number in [0, 1)")
 _POSITIVE: _Range = (math.ulp(0.0), math.inf, "a finite number above 0")
@@ -111,7 +117,12 @@ _PENALTY: _Range = (-10, math.nextafter(10, 11), "a number in [-10, 10]")
 
 
 def _field(
-    default: Any, text: str, allowed: _Range | None = None, *, choices: tuple[str, ...] = (), free: bool = False
+    default: Any,
+    text: str,
+    allowed: _Range | None = None,
+    *,
+    choices: tuple[str, ...] = (),
+    free: bool = False,
 ) -> Any:
     """Return a dataclass field with help and validation. `free` fields may change on resume."""
     metadata = {"help": text, "range": allowed, "choices": choices, "free": free}
@@ -120,38 +131,49 @@ def _field(
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training run: data, vocabulary, model, batches, optimizer, snapshots, validation and decoding.
+    """One training run: data, vocabulary, model, batches, optimizer, snapshots, validation and
+    decoding.
 
-    The defaults are the paper's base model. Each field has its help text, with units, in `metadata["help"]`. Only two
-    fields depend on the hardware: `max_padded_tokens_per_device` and `dataloader_num_workers`.
+    The defaults are the paper's base model. Each field has its help text, with units, in
+    `metadata["help"]`. Only two fields depend on the hardware: `max_padded_tokens_per_device` and
+    `dataloader_num_workers`.
 
     Raises:
         ValueError: If a value has the wrong type or is out of range.
     """
 
     name: str = _field("custom", "name of the recipe", free=True)
-    description: str = _field("", "what the recipe trains and how it differs from its source", free=True)
+    description: str = _field(
+        "", "what the recipe trains and how it differs from its source", free=True
+    )
 
     # Data: a dataset, or for each split two text files or one file of pairs.
     source_language: str | None = _field(None, "language code of the source side, for example en")
     target_language: str | None = _field(None, "language code of the target side, for example de")
     dataset: str | None = _field(
         None,
-        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, others only their split",
+        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, "
+        "others only their split",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
     streaming: bool = _field(
         False,
-        "read and tokenize the training data in every epoch instead of storing token ids on disk; needs a tokenizer",
+        "read and tokenize the training data in every epoch instead of storing token ids on "
+        "disk; needs a tokenizer",
     )
-    validation_split: str | None = _field("validation", "split of the dataset for validation; none: no validation")
+    validation_split: str | None = _field(
+        "validation", "split of the dataset for validation; none: no validation"
+    )
     test_split: str = _field("test", "split of the dataset for tests", free=True)
     train_source: str | Sequence[str] | None = _field(
         None, "training text, source side, one sentence per line; one file, or one file per corpus"
     )
-    train_target: str | Sequence[str] | None = _field(None, "training text, target side, aligned with train_source")
+    train_target: str | Sequence[str] | None = _field(
+        None, "training text, target side, aligned with train_source"
+    )
     train_pairs: str | Sequence[str] | None = _field(
-        None, "training pairs in a .jsonl, .json, .csv, .tsv or .parquet file, or one file per corpus"
+        None,
+        "training pairs in a .jsonl, .json, .csv, .tsv or .parquet file, or one file per corpus",
     )
     train_weights: int | Sequence[int] | None = _field(
         None, "how many times an epoch repeats each corpus; none: once", _COUNT
@@ -172,15 +194,21 @@ class Recipe:
         None, "text to keep as one token, such as <bt>; counts in addition to vocab_size"
     )
     max_tokens_per_sentence: int | None = _field(
-        256, "most tokens of a training sentence, with </s>; longer ones are dropped; none: no limit", _LENGTH
+        256,
+        "most tokens of a training sentence, with </s>; longer ones are dropped; none: no limit",
+        _LENGTH,
     )
     max_length_ratio: float | None = _field(
-        None, "largest ratio of the two sides' tokens; training pairs beyond it are dropped; none: no limit", _RATIO
+        None,
+        "largest ratio of the two sides' tokens; training pairs beyond it are dropped; none: no "
+        "limit",
+        _RATIO,
     )
 
     bpe_dropout: float = _field(  # free: it helps most when it starts late
         0.0,
-        "probability of skipping a byte-pair merge in training, drawn again in each epoch, in [0, 1)",
+        "probability of skipping a byte-pair merge in training, drawn again in each epoch, in "
+        "[0, 1)",
         _RATE,
         free=True,
     )
@@ -192,7 +220,9 @@ class Recipe:
     )
 
     # Model: None means the preset's value.
-    preset: str = _field("base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1")
+    preset: str = _field(
+        "base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1"
+    )
     d_model: int | None = _field(
         None, "width of the model; none: the preset's value, also for the next fields", _COUNT
     )
@@ -202,25 +232,32 @@ class Recipe:
     d_v: int | None = _field(None, "width of a head's values", _COUNT)
     num_encoder_layers: int | None = _field(None, "encoder layers", _COUNT)
     num_decoder_layers: int | None = _field(None, "decoder layers", _COUNT)
-    dropout: float | None = _field(None, "dropout on sub-layer outputs and embeddings, in [0, 1)", _RATE)
+    dropout: float | None = _field(
+        None, "dropout on sub-layer outputs and embeddings, in [0, 1)", _RATE
+    )
     attention_dropout: float | None = _field(None, "dropout on attention weights, in [0, 1)", _RATE)
     activation_dropout: float | None = _field(None, "dropout after the ReLU, in [0, 1)", _RATE)
     attention_bias: bool | None = _field(None, "biases in the attention projections")
     position_encoding: str | None = _field(None, "sinusoidal or learned")
 
     # Batches and optimizer.
-    max_source_tokens_per_batch: int = _field(25000, "source tokens of one update at most, without padding", _LENGTH)
-    max_target_tokens_per_batch: int = _field(25000, "target tokens of one update at most, without padding", _LENGTH)
+    max_source_tokens_per_batch: int = _field(
+        25000, "source tokens of one update at most, without padding", _LENGTH
+    )
+    max_target_tokens_per_batch: int = _field(
+        25000, "target tokens of one update at most, without padding", _LENGTH
+    )
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "tokens on a device at once, both sides with padding; more accumulate; none: by GPU memory, 4096 on a CPU",
+        "tokens on a device at once, both sides with padding; more accumulate; none: by GPU "
+        "memory, 4096 on a CPU",
         _LENGTH,
         free=True,
     )
     dataloader_num_workers: int | None = _field(
         None,
-        "processes that load batches for each device; 0: the training process does; none: on a GPU up to 4, as cores "
-        "allow, on a CPU 0; a resumed stream keeps its old number",
+        "processes that load batches for each device; 0: the training process does; none: on a "
+        "GPU up to 4, as cores allow, on a CPU 0; a resumed stream keeps its old number",
         _COUNT_OR_ZERO,
         free=True,
     )
@@ -240,15 +277,18 @@ class Recipe:
     snapshot_steps: int = _field(1500, "updates between two weights-only snapshots", _COUNT)
     num_averaged_snapshots: int = _field(
         5,
-        "number of newest snapshots to average for the final model; 0: use the last update's weights",
+        "number of newest snapshots to average for the final model; 0: use the last update's "
+        "weights",
         _COUNT_OR_ZERO,
     )
     load_best_model_at_end: bool = _field(
-        False, "use the best checkpoint by metric_for_best_model as the final model, not the average"
+        False,
+        "use the best checkpoint by metric_for_best_model as the final model, not the average",
     )
     metric_for_best_model: str = _field(
         "sacrebleu",
-        f"figure that chooses the best model: {', '.join(DECIDING)}; without target_language chrf replaces sacrebleu",
+        f"figure that chooses the best model: {', '.join(DECIDING)}; without target_language chrf "
+        "replaces sacrebleu",
     )
     early_stopping_patience: int | None = _field(
         None,
@@ -267,7 +307,8 @@ class Recipe:
     )
     save_steps: int = _field(
         5000,
-        "updates between two resumable checkpoints; load_best_model_at_end saves at each validation instead",
+        "updates between two resumable checkpoints; load_best_model_at_end saves at each "
+        "validation instead",
         _COUNT,
         free=True,
     )
@@ -277,17 +318,29 @@ class Recipe:
     # Decoding, written into the model's generation config.
     num_beams: int = _field(PAPER_BEAMS, "beams of the final model's search", _COUNT, free=True)
     length_penalty: float = _field(
-        PAPER_ALPHA, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY, free=True
+        PAPER_ALPHA,
+        "alpha of the length penalty ((c + length) / (c + 1))^alpha",
+        _PENALTY,
+        free=True,
     )
     length_penalty_offset: float = _field(
-        GNMT_OFFSET, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE, free=True
+        GNMT_OFFSET,
+        "c of the length penalty; 5 is the paper's, 0 gives length^alpha",
+        _NOT_NEGATIVE,
+        free=True,
     )
     max_new_tokens_over_source: int = _field(
-        PAPER_OVER_SOURCE, "output limit in tokens: input length + this number", _COUNT_OR_ZERO, free=True
+        PAPER_OVER_SOURCE,
+        "output limit in tokens: input length + this number",
+        _COUNT_OR_ZERO,
+        free=True,
     )
 
     def __post_init__(self) -> None:
-        """Check the type and range of every value. Whole numbers become floats where the field's type is float."""
+        """Check the type and range of every value.
+
+        Whole numbers become floats where the field's type is float.
+        """
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
             check_value(name, value)
@@ -307,7 +360,9 @@ class Recipe:
     @property
     def peak_learning_rate(self) -> float:
         """Peak learning rate: `learning_rate`, or the paper's for this width and warm-up."""
-        return self.learning_rate or paper_peak_learning_rate(self.model_config().d_model, self.warmup_steps)
+        return self.learning_rate or paper_peak_learning_rate(
+            self.model_config().d_model, self.warmup_steps
+        )
 
     @property
     def attribution(self) -> str | None:
@@ -326,23 +381,29 @@ class Recipe:
         """
         values = {name: getattr(self, name) for name in MODEL_FIELDS}
         given = {name: value for name, value in values.items() if value is not None}
-        return VaswaniTransformerConfig.from_preset(self.preset, vocab_size=vocab_size or self.vocab_size, **given)
+        return VaswaniTransformerConfig.from_preset(
+            self.preset, vocab_size=vocab_size or self.vocab_size, **given
+        )
 
     def trainer_values(self) -> dict[str, Any]:
         """Return the fields that are also `VaswaniTransformerTrainingArguments`."""
         return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
-        """Return the keyword arguments of `data.load_corpus` for one split, or None if it has no data.
+        """Return the keyword arguments of `data.load_corpus` for one split, or None if it has no
+        data.
 
-        Training files replace `dataset` for all splits, so that no model is validated on another corpus by mistake.
-        Other files replace only their own split.
+        Training files replace `dataset` for all splits, so that no model is validated on another
+        corpus by mistake. Other files replace only their own split.
 
         Args:
-            split: "train", "validation" or "test". Of a dataset they mean `train`, `validation_split` and
-                `test_split`, and any other split of it is possible.
+            split: "train", "validation" or "test". Of a dataset they mean `train`,
+                `validation_split` and `test_split`, and any other split of it is possible.
         """
-        languages = {"source_language": self.source_language, "target_language": self.target_language}
+        languages = {
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+        }
         files = self._files(split) if split in SPLITS else {}
         if files:
             return {**files, **languages}
@@ -363,7 +424,8 @@ class Recipe:
         return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
-        """Return the keyword arguments of `data.load_corpus` and the weight of each training corpus.
+        """Return the keyword arguments of `data.load_corpus` and the weight of each training
+        corpus.
 
         Raises:
             ValueError: If the lists of files and weights have different lengths.
@@ -377,8 +439,8 @@ class Recipe:
         counts = [len(each) for each in (*files.values(), weights)]
         if set(counts) != {num_corpora}:
             raise ValueError(
-                "Each training corpus must have an entry in every list of files and in `train_weights`, got lists of "
-                f"{' and '.join(map(str, counts))}. Complete them."
+                "Each training corpus must have an entry in every list of files and in "
+                f"`train_weights`, got lists of {' and '.join(map(str, counts))}. Complete them."
             )
         corpora = []
         for number, weight in enumerate(weights):
@@ -387,7 +449,7 @@ class Recipe:
         return corpora
 
     def save(self, folder: str | Path) -> Path:
-        """Write the recipe as `recipe.json` into a folder, atomically, and return the file's path."""
+        """Write the recipe as `recipe.json` into a folder, atomically, and return its path."""
         return write_json(Path(folder) / RECIPE_FILE, dataclasses.asdict(self))
 
     @classmethod
@@ -406,7 +468,7 @@ class Recipe:
 
 @cache
 def field_types() -> dict[str, tuple[type, bool, bool]]:
-    """Return for each field name its type, whether None is allowed, and whether a list is allowed."""
+    """Return for each field its type, whether None is allowed, and whether a list is."""
     hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Recipe).items()}
     return {name: (types[0], type(None) in types, len(types) == 3) for name, types in hints.items()}
 
@@ -428,7 +490,9 @@ def check_value(name: str, value: Any) -> None:
         wanted = f"one of {', '.join(metadata['choices'])}"
         fits = value in metadata["choices"]
     if not fits:
-        raise ValueError(f"`{name}` must be {wanted}, got {value!r}. Pass another value ({metadata['help']}).")
+        raise ValueError(
+            f"`{name}` must be {wanted}, got {value!r}. Pass another value ({metadata['help']})."
+        )
 
 
 def parse_value(name: str, value: Any) -> Any:
@@ -463,8 +527,8 @@ def as_list(value: Any) -> list[Any]:
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """Read the values of a recipe file: YAML, or the recipe.json of a run.
 
-    With `extends: small`, the built-in recipe `small` supplies all other values. Values are converted by the type of
-    their field, because YAML would read `1e-4` as text and `no` as false.
+    With `extends: small`, the built-in recipe `small` supplies all other values. Values are
+    converted by the type of their field, because YAML would read `1e-4` as text and `no` as false.
 
     Raises:
         ValueError: If the file is not a recipe. The message names the file, the line and the field.
@@ -473,11 +537,13 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     try:
         root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except (RecursionError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{path} must be a YAML file of UTF-8 text, got a broken one: {error}") from error
+        raise ValueError(
+            f"{path} must be a YAML file of UTF-8 text, got a broken one: {error}"
+        ) from error
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(
-            f"{path} must have lines such as `max_steps: 1000`, got no such line. See `vaswani-transformer recipes "
-            "small`."
+            f"{path} must have lines such as `max_steps: 1000`, got no such line. See "
+            "`vaswani-transformer recipes small`."
         )
     base: dict[str, Any] = {}
     own: dict[str, Any] = {}
@@ -486,14 +552,18 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         try:
             name = _new_name(_text_of("The name of a field", key))
             if name in seen:
-                raise ValueError(f"{name} must appear once in a file, got it again. Delete one of the two.")
+                raise ValueError(
+                    f"{name} must appear once in a file, got it again. Delete one of the two."
+                )
             seen.add(name)
             if name == "extends":
                 base = {**read_recipe(_known_file(_text_of(name, node), name)), "description": ""}
                 continue
             _check_field(name)
             is_list = isinstance(node, yaml.SequenceNode)
-            value = [_text_of(name, each) for each in node.value] if is_list else _text_of(name, node)
+            value = (
+                [_text_of(name, each) for each in node.value] if is_list else _text_of(name, node)
+            )
             own[name] = parse_value(name, value)
             check_value(name, own[name])
         except ValueError as error:
@@ -506,10 +576,13 @@ def _text_of(name: str, node: yaml.Node) -> str:
     """Return the text of a field's value.
 
     Raises:
-        ValueError: If the value is nested. It is not expanded, because YAML aliases can make it huge.
+        ValueError: If the value is nested. It is not expanded, because YAML aliases can make it
+            huge.
     """
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{name} must be one value or a list of values, got a nested {node.id}. Write it flat.")
+        raise ValueError(
+            f"{name} must be one value or a list of values, got a nested {node.id}. Write it flat."
+        )
     text: str = node.value
     return text
 
@@ -522,18 +595,27 @@ def _check_field(name: str) -> None:
     advice = (
         f"Did you mean {close[0]}?"
         if close
-        else "`train --help-all` lists all fields. There are no sections, and options such as --bf16 are no fields."
+        else "`train --help-all` lists all fields. There are no sections, and options such as "
+        "--bf16 are no fields."
     )
     raise ValueError(f"A recipe has no field {name}. {advice}")
 
 
 def _known_file(name: Any, field: str = "recipe") -> Path:
-    """Return the path of a built-in recipe. Raise ValueError, which names the field, if none has this name."""
+    """Return the path of a built-in recipe.
+
+    Raise ValueError, which names the field, if none has this name.
+    """
     known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
     if name not in known:
         close = difflib.get_close_matches(str(name), known)
-        advice = " or ".join(close) or "a name that `vaswani-transformer recipes` lists; only `recipe` takes a file"
-        raise ValueError(f"`{field}` must be the name of a built-in recipe, got {name!r}. Pass {advice}.")
+        advice = (
+            " or ".join(close)
+            or "a name that `vaswani-transformer recipes` lists; only `recipe` takes a file"
+        )
+        raise ValueError(
+            f"`{field}` must be the name of a built-in recipe, got {name!r}. Pass {advice}."
+        )
     return known[name]
 
 
@@ -545,11 +627,13 @@ def recipe_text(name: str) -> str:
 def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
-    Fewer `max_steps` than the recipe's also shorten its intervals and warm-up, see `laid_out`. Other training files do
-    not inherit the recipe's languages: pass both, or name the files by language (train.en).
+    Fewer `max_steps` than the recipe's also shorten its intervals and warm-up, see `laid_out`.
+    Other training files do not inherit the recipe's languages: pass both, or name the files by
+    language (train.en).
 
     Args:
-        recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the paper's base model.
+        recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the
+            paper's base model.
         overrides: Fields of `Recipe` and their values.
 
     Raises:
@@ -569,18 +653,24 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     original = Recipe(**values)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
-        others = {name: value for name, value in given.items() if name != "max_steps"}  # d_model sets the peak rate
-        shortened = laid_out(dataclasses.replace(original, **others), steps, keep=others, is_timed=False)
+        # d_model sets the peak rate
+        others = {name: value for name, value in given.items() if name != "max_steps"}
+        shortened = laid_out(
+            dataclasses.replace(original, **others), steps, keep=others, is_timed=False
+        )
         given = {name: getattr(shortened, name) for name in LAID_OUT} | given
     return dataclasses.replace(original, **given)
 
 
-def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
+def laid_out(
+    recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True
+) -> Recipe:
     """Return a recipe for another number of updates, with intervals and warm-up that fit it.
 
-    The training gets four validations and checkpoints; unless `is_timed`, it may keep more. Snapshots and log lines
-    stay at the same fractions of the training. The warm-up takes at most a fifth of the updates. Its peak rate stays,
-    although the paper's formula would raise it. Fields in `keep` do not change.
+    The training gets four validations and checkpoints; unless `is_timed`, it may keep more.
+    Snapshots and log lines stay at the same fractions of the training. The warm-up takes at most a
+    fifth of the updates. Its peak rate stays, although the paper's formula would raise it. Fields
+    in `keep` do not change.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
     quarter = math.ceil(max_steps / 4)
@@ -626,8 +716,8 @@ def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict
         return others
     if None in new:
         raise ValueError(
-            "`source_language` and `target_language` must be given with data of your own, got none: the recipe's are "
-            f"{own[0]} and {own[1]}. Pass both, for example en and fr."
+            "`source_language` and `target_language` must be given with data of your own, got "
+            f"none: the recipe's are {own[0]} and {own[1]}. Pass both, for example en and fr."
         )
     if values.get("dataset") or new != own:
         others |= {"name": "custom", "description": ""}

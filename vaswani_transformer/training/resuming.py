@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trainer with exact resume: a resumed training gives the same weights and logs as an uninterrupted one.
+"""Trainer with exact resume: a resumed training gives the same weights and logs as an uninterrupted
+one.
 
 The methods override hooks of `Trainer`'s loop, in the order in which the loop calls them.
 """
@@ -33,7 +34,13 @@ from ..data import StreamLoader, TokenBatchSampler
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from ..generation_vaswani_transformer import without_cudnn_attention
 from .arguments import VaswaniTransformerTrainingArguments
-from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
+from .checkpoints import (
+    best_checkpoint,
+    clear_staging,
+    publish_checkpoint,
+    rotate_checkpoints,
+    take_up_checkpoint,
+)
 
 logger = logging.get_logger(__name__)
 
@@ -43,8 +50,9 @@ _UPDATES_BETWEEN_AGREEMENTS = 10
 class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
-    It keeps what `Trainer` loses at a resume: the sums between two log lines, the counts of callbacks, the end of an
-    epoch, and the position in a stream. A checkpoint gets its name only after every process has written its part.
+    It keeps what `Trainer` loses at a resume: the sums between two log lines, the counts of
+    callbacks, the end of an epoch, and the position in a stream. A checkpoint gets its name only
+    after every process has written its part.
     """
 
     args: VaswaniTransformerTrainingArguments
@@ -72,8 +80,11 @@ class ResumableTrainer(Seq2SeqTrainer):
 
     # ---- beginning a training, perhaps at a checkpoint ----
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Train as `Trainer` does, from a checkpoint's folder, or with True from the newest undamaged one.
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
+    ) -> TrainOutput:
+        """Train as `Trainer` does, from a checkpoint's folder, or with True from the newest
+        undamaged one.
 
         Raises:
             KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
@@ -85,16 +96,21 @@ class ResumableTrainer(Seq2SeqTrainer):
             vars(self.model)["_loading_info"] = {}  # weights that were missing get trained now
         if resume_from_checkpoint:
             is_newest = resume_from_checkpoint is True
-            self._resumed_from = take_up_checkpoint(self.args) if is_newest else Path(str(resume_from_checkpoint))
+            self._resumed_from = (
+                take_up_checkpoint(self.args) if is_newest else Path(str(resume_from_checkpoint))
+            )
             self._last_checkpoint = self._resumed_from
             if self.is_world_process_zero():
                 logger.info(f"Resuming from {self._resumed_from}.")
         with self._catching_stop_signals(), without_cudnn_attention(self.args.device):
-            return super().train(None if self._resumed_from is None else str(self._resumed_from), *args, **kwargs)
+            return super().train(
+                None if self._resumed_from is None else str(self._resumed_from), *args, **kwargs
+            )
 
     @contextlib.contextmanager
     def _catching_stop_signals(self) -> Iterator[None]:
-        """Turn SIGINT and SIGTERM into requests to stop. A second signal ends a single process at once.
+        """Turn SIGINT and SIGTERM into requests to stop. A second signal ends a single process at
+        once.
 
         With several processes a second signal changes nothing, because launchers repeat signals.
         """
@@ -114,14 +130,19 @@ class ResumableTrainer(Seq2SeqTrainer):
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-        previous = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        previous = {
+            number: signal.signal(number, request_stop)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
             restore()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warn as `Trainer` does, but not of tied weights, because a checkpoint stores them only once."""
+        """Warn as `Trainer` does, but not of tied weights, because a checkpoint stores them only
+        once.
+        """
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
@@ -129,8 +150,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """Read the state as `Trainer` does, with two exceptions.
 
-        The best checkpoint is looked up in the run's folder, because the folder may have moved. The intervals of logs,
-        evaluations and checkpoints come from the current arguments.
+        The best checkpoint is looked up in the run's folder, because the folder may have moved. The
+        intervals of logs, evaluations and checkpoints come from the current arguments.
         """
         position: tuple[int, int] = super()._init_training_state(*args, **kwargs)
         if self._resumed_from is not None:
@@ -139,12 +160,17 @@ class ResumableTrainer(Seq2SeqTrainer):
         return position
 
     def _load_callback_state(self) -> None:
-        """Restore what callbacks counted. Unlike in `Trainer`, they keep their current arguments."""
+        """Restore what callbacks counted.
+
+        Unlike in `Trainer`, they keep their current arguments.
+        """
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
                 saved = vars(self.state)["stateful_callbacks"].get(type(callback).__name__)
-                vars(callback).update(saved.get("attributes", {}) if isinstance(saved, dict) else {})
+                vars(callback).update(
+                    saved.get("attributes", {}) if isinstance(saved, dict) else {}
+                )
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """Run an epoch. After a resume, the first epoch does not load the batches that it skips."""
@@ -175,29 +201,40 @@ class ResumableTrainer(Seq2SeqTrainer):
         """Restore the sums of a checkpoint once, and stop the training if it has ended already."""
         self._load_sums(checkpoint)
         self._resumed_from = None
-        stoppers = [each for each in self.callback_handler.callbacks if isinstance(each, EarlyStoppingCallback)]
+        stoppers = [
+            each
+            for each in self.callback_handler.callbacks
+            if isinstance(each, EarlyStoppingCallback)
+        ]
         self.control.should_training_stop |= self.state.global_step >= self.state.max_steps or any(
-            each.early_stopping_patience_counter >= each.early_stopping_patience for each in stoppers
+            each.early_stopping_patience_counter >= each.early_stopping_patience
+            for each in stoppers
         )
 
     def _load_sums(self, checkpoint: Path) -> None:
         """Restore the sums of a checkpoint and its position in the stream.
 
-        The sums restart from zero if the checkpoint is of another trainer or another number of processes.
+        The sums restart from zero if the checkpoint is of another trainer or another number of
+        processes.
         """
         num_processes = len(list(checkpoint.glob(PROGRESS_FILES)))
         if num_processes != self.args.world_size:
             if num_processes > 0 and self._train_loader is not None:
                 raise ValueError(
-                    f"A training on a stream must be resumed with as many processes as it had, {num_processes}, got "
-                    f"{self.args.world_size}. Start {num_processes}."
+                    "A training on a stream must be resumed with as many processes as it had, "
+                    f"{num_processes}, got {self.args.world_size}. Start {num_processes}."
                 )
             self._step_of_last_log = self._first_step = self.state.global_step
-            logger.warning(f"The next log line and `train_loss` are means of updates after {self._first_step:,}.")
+            logger.warning(
+                "The next log line and `train_loss` are means of updates after "
+                f"{self._first_step:,}."
+            )
             return
         sums = read_json(checkpoint / self._sums_file())
         if sums.get("bf16", self.args.bf16) != self.args.bf16:
-            logger.warning(f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now.")
+            logger.warning(
+                f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now."
+            )
         self._tr_loss.fill_(sums["loss_since_log"])
         self._nll_since_log = sums["nll_since_log"]
         self._total_loss_scalar, self._first_step = sums["logged_loss"], sums["first_step"]
@@ -210,8 +247,13 @@ class ResumableTrainer(Seq2SeqTrainer):
 
     # ---- an update, and what follows it ----
 
-    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Compute the gradients of a micro-batch. On out-of-memory, raise ValueError that suggests half the tokens."""
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> torch.Tensor:
+        """Compute the gradients of a micro-batch.
+
+        On out-of-memory, raise ValueError that suggests half the tokens.
+        """
         try:
             return super().training_step(model, inputs, *args, **kwargs)
         except torch.OutOfMemoryError as error:
@@ -219,9 +261,9 @@ class ResumableTrainer(Seq2SeqTrainer):
                 raise  # batched by sentences, not tokens
             num_tokens = inputs["input_ids"].numel() + inputs["labels"].numel()
             raise ValueError(
-                f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} padded tokens that do "
-                f"not. Pass {num_tokens // 2}, which accumulates more gradients, and resume. With a stream or without "
-                "a checkpoint, start again."
+                f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} "
+                f"padded tokens that do not. Pass {num_tokens // 2}, which accumulates more "
+                "gradients, and resume. With a stream or without a checkpoint, start again."
             ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
@@ -234,9 +276,11 @@ class ResumableTrainer(Seq2SeqTrainer):
         return grad_norm
 
     def _check_finite(self) -> None:
-        """Raise ValueError if the loss or a gradient is NaN or infinite. This syncs with the device.
+        """Raise ValueError if the loss or a gradient is NaN or infinite. This syncs with the
+        device.
 
-        Accelerators are checked before each log, evaluation and checkpoint, so that none comes from diverged weights.
+        Accelerators are checked before each log, evaluation and checkpoint, so that none comes from
+        diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -244,54 +288,83 @@ class ResumableTrainer(Seq2SeqTrainer):
             if not math.isfinite(value):
                 last = self._last_checkpoint
                 raise ValueError(
-                    f"`{name}` must stay a finite number, got {value} after {self.state.global_step:,} updates. "
-                    "Train with a longer `warmup_steps`, a lower `learning_rate` or larger batches, and not in fp16. "
-                    + (f"The last good checkpoint is {last}." if last else "There is no good checkpoint yet.")
+                    f"`{name}` must stay a finite number, got {value} after "
+                    f"{self.state.global_step:,} updates. Train with a longer `warmup_steps`, a "
+                    "lower `learning_rate` or larger batches, and not in fp16. "
+                    + (
+                        f"The last good checkpoint is {last}."
+                        if last
+                        else "There is no good checkpoint yet."
+                    )
                 )
 
     def _maybe_log_save_evaluate(
-        self, tr_loss: Any, grad_norm: Any, model: Any, trial: Any, epoch: float, *args: Any, **kwargs: Any
+        self,
+        tr_loss: Any,
+        grad_norm: Any,
+        model: Any,
+        trial: Any,
+        epoch: float,
+        *args: Any,
+        **kwargs: Any,
     ) -> None:
         """Log, evaluate and save, then stop if a signal asked for it.
 
-        After the last update of an epoch, do so at the epoch's end, because a resumed training starts the next epoch.
+        After the last update of an epoch, do so at the epoch's end, because a resumed training
+        starts the next epoch.
         """
         if self.state.epoch == epoch + 1 and self._last_epoch_end != self.state.global_step:
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
-            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED  # on devices, even for one process
+            # on devices, even for one process
+            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED
             if self.args.device.type != "cpu" and not is_gathered:
                 grad_norm = self._bring_sums(grad_norm)
             self._check_finite()
-        super()._maybe_log_save_evaluate(self._tr_loss, grad_norm, model, trial, epoch, *args, **kwargs)
+        super()._maybe_log_save_evaluate(
+            self._tr_loss, grad_norm, model, trial, epoch, *args, **kwargs
+        )
         self._tr_loss = self._tr_loss.to(self.args.device, non_blocking=True)
         if self._agree_to_stop():
-            if self._last_checkpoint is None or self._last_checkpoint.name != f"checkpoint-{self.state.global_step}":
+            if (
+                self._last_checkpoint is None
+                or self._last_checkpoint.name != f"checkpoint-{self.state.global_step}"
+            ):
                 self._check_finite()
                 self._save_checkpoint(self.model_wrapped, trial=None)
             logger.warning(
-                f"Stopped after update {self.state.global_step}, and its checkpoint is saved. Resume with --resume "
-                "(in Python: train(resume_from_checkpoint=True))."
+                f"Stopped after update {self.state.global_step}, and its checkpoint is saved. "
+                "Resume with --resume (in Python: train(resume_from_checkpoint=True))."
             )
             raise KeyboardInterrupt
 
     def _bring_sums(self, grad_norm: Any) -> Any:
-        """Copy the sums since the last log to the host in one sync, and return the last gradient norm."""
+        """Copy the sums since the last log to the host in one sync, and return the last gradient
+        norm.
+        """
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
-        copied = iter(torch.stack([value.to(self.args.device) for value in values if torch.is_tensor(value)]).cpu())
+        copied = iter(
+            torch.stack(
+                [value.to(self.args.device) for value in values if torch.is_tensor(value)]
+            ).cpu()
+        )
         self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log = (
             next(copied) if torch.is_tensor(value) else value for value in values
         )
         return grad_norm
 
     def _agree_to_stop(self) -> bool:
-        """Return True if a signal asked to stop. Processes agree every 10 updates, to stop after the same one."""
+        """Return True if a signal asked to stop.
+
+        Processes agree every 10 updates, to stop after the same one.
+        """
         if self.args.world_size == 1:
             return self._stop_requested
         if self.state.global_step % _UPDATES_BETWEEN_AGREEMENTS != 0:
             return False
-        requests = torch.full((), int(self._stop_requested), device=self.args.device)  # torch.tensor would sync
+        # torch.tensor would sync
+        requests = torch.full((), int(self._stop_requested), device=self.args.device)
         return bool(self.accelerator.reduce(requests, "sum").item())
 
     def _evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
@@ -302,7 +375,9 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- saving ----
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Save a resumable checkpoint in the staging folder, and publish it when every process is done."""
+        """Save a resumable checkpoint in the staging folder, and publish it when every process is
+        done.
+        """
         output_dir, name = Path(self._get_output_dir(trial)), f"checkpoint-{self.state.global_step}"
         staged, checkpoint = output_dir / STAGING_FOLDER / name, output_dir / name
         try:
@@ -318,10 +393,14 @@ class ResumableTrainer(Seq2SeqTrainer):
                 clear_staging(output_dir)
         self._last_checkpoint = checkpoint
         if self.args.should_save:
-            rotate_checkpoints(checkpoint, self.args.save_total_limit, self.state.best_model_checkpoint)
+            rotate_checkpoints(
+                checkpoint, self.args.save_total_limit, self.state.best_model_checkpoint
+            )
 
-    def _write_checkpoint(self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path) -> None:
-        """Let `Trainer` write a checkpoint to the staging folder, with its final path in the state."""
+    def _write_checkpoint(
+        self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path
+    ) -> None:
+        """Let `Trainer` write a checkpoint to staging, with its final path in the state."""
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):  # `Trainer` saves only callbacks in the state
                 vars(self.state)["stateful_callbacks"].setdefault(type(callback).__name__, {})
@@ -359,12 +438,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- the end ----
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """End the training as `Trainer` does, with the remaining loss averaged over all processes."""
+        """End the training as `Trainer` does, the remaining loss averaged over all processes."""
         if self._resumed_from is not None:
             self._restore_progress(self._resumed_from)
         self._check_finite()
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
-        limit, self.args.save_total_limit = self.args.save_total_limit, None  # 1 would delete the newest checkpoint
+        # 1 would delete the newest checkpoint
+        limit, self.args.save_total_limit = self.args.save_total_limit, None
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
         self.args.save_total_limit = limit
         return output._replace(training_loss=output.metrics["train_loss"])

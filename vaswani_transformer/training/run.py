@@ -68,33 +68,39 @@ def train(
     num_proc: int | None = None,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
-    """Train the model of a recipe and save it to a folder, ready for `from_pretrained` and `pipeline`.
+    """Train the model of a recipe and save it to a folder, ready for `from_pretrained` and
+    `pipeline`.
 
-    The folder gets the final model (as the recipe says: the average of the newest snapshots, the best checkpoint, or
-    the last update), tokenizer, card, `recipe.json`, `train_results.json`, the log in `trainer_state.json`, resumable
-    checkpoints and snapshots. Under torchrun or `accelerate launch` every process calls this with the same arguments.
+    The folder gets the final model (as the recipe says: the average of the newest snapshots, the
+    best checkpoint, or the last update), tokenizer, card, `recipe.json`, `train_results.json`, the
+    log in `trainer_state.json`, resumable checkpoints and snapshots. Under torchrun or `accelerate
+    launch` every process calls this with the same arguments.
 
     Args:
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
         overwrite: Delete the run in the folder after the data have been read.
-        resume: Resume from the newest checkpoint in the folder. Without a checkpoint, start a new run there.
+        resume: Resume from the newest checkpoint in the folder. Without a checkpoint, start a new
+            run there.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
-        report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
-            `output_dir/runs`.
+        report_to: Trackers of transformers that receive the log, one name or several; "tensorboard"
+            writes into `output_dir/runs`.
         num_proc: Processes that tokenize the data; None means all cores for a large corpus.
-        compute_metrics: Function of `Trainer` that scores the translations of the validation set, in the set's order.
-            `metric_for_best_model` may be one of its figures. None computes `evaluation.METRICS`.
+        compute_metrics: Function of `Trainer` that scores the translations of the validation set,
+            in the set's order. `metric_for_best_model` may be one of its figures. None computes
+            `evaluation.METRICS`.
 
     Returns:
-        The content of `train_results.json`: the `train_*` figures of transformers, cost (see `measure_cost`), layout,
-        number of updates, pairs, parameters and averaged snapshots, and pairs dropped by cleaning. Validations are
-        `last_eval_*` (last one of the training), `best_eval_*` (best by `metric_for_best_model`, if it chooses a
-        checkpoint or the end) and `average_eval_*` (averaged weights, if they are the final model).
+        The content of `train_results.json`: the `train_*` figures of transformers, cost (see
+        `measure_cost`), layout, number of updates, pairs, parameters and averaged snapshots, and
+        pairs dropped by cleaning. Validations are `last_eval_*` (last one of the training),
+        `best_eval_*` (best by `metric_for_best_model`, if it chooses a checkpoint or the end) and
+        `average_eval_*` (averaged weights, if they are the final model).
 
     Raises:
-        ValueError: If the folder holds another run, a value does not fit, or the loss is not finite.
+        ValueError: If the folder holds another run, a value does not fit, or the loss is not
+            finite.
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
@@ -107,14 +113,18 @@ def train(
         can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
         if results is not None:
-            logger.info(f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model.")
+            logger.info(
+                f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model."
+            )
             if is_main:
                 refresh_card(output_dir)
             return results
         if resume and not can_resume:
             logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
         _check_recipe(recipe, compute_metrics is not None)
-        arguments = training_arguments(recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to)
+        arguments = training_arguments(
+            recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to
+        )
         try:
             for tracker in get_reporting_integration_callbacks(arguments.report_to):
                 tracker()  # fails for a missing package before anything is deleted
@@ -124,10 +134,11 @@ def train(
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
         if recipe.max_steps < finished_steps:
             raise ValueError(
-                f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
-                f"{recipe.max_steps}. Pass a larger number."
+                f"`max_steps` must be at least {finished_steps}, the updates the run to resume has "
+                f"made, got {recipe.max_steps}. Pass a larger number."
             )
-        arguments.distributed_state.wait_for_everyone()  # nobody writes before all have read the folder
+        # nobody writes before all have read the folder
+        arguments.distributed_state.wait_for_everyone()
         with arguments.main_process_first(local=False, desc="preparing the data"):
             data = prepare_data(recipe, arguments, checkpoint, num_proc)
             if arguments.process_index == 0:
@@ -139,7 +150,9 @@ def train(
         for corpus in data.corpora:
             if len(data.corpora) > 1:
                 report = f": {corpus['report']}" if corpus["report"] else ""
-                logger.info(f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}.")
+                logger.info(
+                    f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}."
+                )
         if data.report is not None:
             logger.info(f"Training data: {data.report}.")
         trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
@@ -149,22 +162,33 @@ def train(
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
-    """Return a newly initialized model of the recipe, with the recipe's search in its generation config."""
+    """Return a newly initialized model of the recipe, with the recipe's search in its generation
+    config.
+    """
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
     # The pipeline warns of longer sources.
-    longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
+    longest = (
+        recipe.max_tokens_per_sentence
+        if recipe.streaming
+        else int(pair_lengths(data.train)[0].max())
+    )
     model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
     return model
 
 
 def fit_to_minutes(
-    recipe: Recipe, minutes: float, *, keep: Collection[str] = (), num_proc: int | None = None, **options: Any
+    recipe: Recipe,
+    minutes: float,
+    *,
+    keep: Collection[str] = (),
+    num_proc: int | None = None,
+    **options: Any,
 ) -> Recipe:
     """Return the recipe with as many updates as fit into these minutes on this machine.
 
-    A twentieth of the minutes is spent on timing the first updates in a temporary folder. A tenth is reserved for
-    validations and checkpoints.
+    A twentieth of the minutes is spent on timing the first updates in a temporary folder. A tenth
+    is reserved for validations and checkpoints.
 
     Args:
         recipe: What to train.
@@ -174,11 +198,13 @@ def fit_to_minutes(
         **options: `bf16` and `use_cpu`.
 
     Raises:
-        ValueError: If `minutes` does not fit, there are several processes, or the recipe cannot be trained.
+        ValueError: If `minutes` does not fit, there are several processes, or the recipe cannot be
+            trained.
     """
     if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
-            f"`minutes` must be a finite number above 0, for one process, got {minutes}. Pass `max_steps` instead."
+            f"`minutes` must be a finite number above 0, for one process, got {minutes}. Pass "
+            "`max_steps` instead."
         )
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
@@ -193,7 +219,9 @@ def fit_to_minutes(
         arguments = training_arguments(timed, folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
         arguments.logging_first_step, arguments.disable_tqdm = False, True
-        trainer = build_trainer(timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model)
+        trainer = build_trainer(
+            timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model
+        )
         trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # nothing to save
         pace = PaceCallback(3 * minutes)
         trainer.add_callback(pace)
@@ -202,7 +230,10 @@ def fit_to_minutes(
         del trainer
         clear_device_cache(garbage_collection=True)  # the training will measure free memory
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
-    logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
+    logger.info(
+        f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} "
+        "minutes."
+    )
     return fitted
 
 
@@ -230,7 +261,8 @@ def training_arguments(
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.generation_num_beams > 0,
         logging_first_step=True,
-        ddp_timeout=4 * 3600,  # seconds; others wait while the first process prepares a large corpus
+        # seconds; others wait while the first process prepares a large corpus
+        ddp_timeout=4 * 3600,
         disable_tqdm=not sys.stderr.isatty(),
         report_to=report_to,
         **values,
@@ -245,8 +277,15 @@ def build_trainer(
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
     """Return a trainer with a new model, the recipe's data and its callbacks."""
-    if compute_metrics is None and recipe.target_language is None and arguments.metric_for_best_model == "sacrebleu":
-        logger.info("chrF chooses the best model: sacreBLEU's tokenizer needs --target-language, and none was given.")
+    if (
+        compute_metrics is None
+        and recipe.target_language is None
+        and arguments.metric_for_best_model == "sacrebleu"
+    ):
+        logger.info(
+            "chrF chooses the best model: sacreBLEU's tokenizer needs --target-language, and none "
+            "was given."
+        )
         arguments.metric_for_best_model = "chrf"
     set_seed(recipe.seed)
     model, patience = make_model(recipe, data), recipe.early_stopping_patience
@@ -263,7 +302,10 @@ def build_trainer(
 
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
-    """Describe the coming training in one paragraph. Warn of a warm-up or snapshots that it does not reach."""
+    """Describe the coming training in one paragraph.
+
+    Warn of a warm-up or snapshots that it does not reach.
+    """
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup = int(args.warmup_steps)
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
@@ -275,48 +317,55 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     else:
         described = f"a stream of {data.num_shards:,} shard(s)"
     pair = getattr(trainer.model.config, "language_pair", None)
-    languages = f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language, no --target-language)"
+    languages = (
+        f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language, no --target-language)"
+    )
     if warmup > args.max_steps:
         logger.warning(
             f"The warm-up of {warmup:,} updates is longer than the training. Pass --warmup-steps "
             f"{max(1, args.max_steps // 5)} --learning-rate {peak:.2g}, which is the same peak."
         )
     if args.num_averaged_snapshots > 0 and args.snapshot_steps > args.max_steps:
-        logger.warning(f"No snapshot will be made and averaged. Pass --snapshot-steps {max(1, args.max_steps // 10)}.")
+        logger.warning(
+            "No snapshot will be made and averaged. Pass --snapshot-steps "
+            f"{max(1, args.max_steps // 10)}."
+        )
     return (
-        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on {described}: "
-        f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
-        f"{args.max_target_tokens_per_batch:,} target tokens, split over {args.world_size} device(s) x "
-        f"{args.gradient_accumulation_steps} accumulation step(s). Learning rate up to {peak:.2e} at update "
-        f"{warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on "
+        f"{described}: {args.max_steps:,} updates. An update holds up to "
+        f"{args.max_source_tokens_per_batch:,} source and {args.max_target_tokens_per_batch:,} "
+        f"target tokens, split over {args.world_size} device(s) x "
+        f"{args.gradient_accumulation_steps} accumulation step(s). Learning rate up to {peak:.2e} "
+        f"at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
-    """Raise an error for a recipe that would fail only after an old run is deleted, or hours later."""
+    """Raise an error for a recipe that would fail after an old run is deleted, or hours later."""
     recipe.model_config()
     corpora = recipe.train_corpora()
     if not corpora:
         raise ValueError(
-            f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
-            "Pass two text files, `train_pairs` or `dataset`."
+            f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) "
+            "without training data. Pass two text files, `train_pairs` or `dataset`."
         )
     if recipe.streaming and recipe.tokenizer is None:
         raise ValueError(
-            "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
-            "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
+            "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained "
+            "on a stream. Train one on some of the text with `vaswani-transformer "
+            "train-tokenizer`, then pass its folder."
         )
     if recipe.streaming and [weight for _, weight in corpora] != [1]:
         raise ValueError(
-            "`streaming` must be off with several corpora or `train_weights`, got it on: a stream cannot be mixed "
-            "evenly. Train without it, or mix the files first."
+            "`streaming` must be off with several corpora or `train_weights`, got it on: a stream "
+            "cannot be mixed evenly. Train without it, or mix the files first."
         )
     has_validation = recipe.data_arguments("validation") is not None
     if recipe.decides_by_validation and not has_validation:
         raise ValueError(
-            "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "
-            f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
-            "or switch both off (false, none)."
+            "`validation_source` and `validation_target` must be given for "
+            f"`load_best_model_at_end` and `early_stopping_patience`, got a recipe ({recipe.name}) "
+            "without validation data. Pass two text files, or switch both off (false, none)."
         )
     if has_own_metrics:
         return
@@ -324,19 +373,23 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     if has_validation and recipe.generation_num_beams > 0:
         from ..evaluation.metrics import score_translations
 
-        scores = score_translations(["."], ["."], recipe.target_language)  # fails for a missing package
+        # fails for a missing package
+        scores = score_translations(["."], ["."], recipe.target_language)
     known = [name for name in DECIDING if name in scores or name not in METRICS]
     if recipe.decides_by_validation and recipe.metric_for_best_model not in known:
         raise ValueError(
-            f"`metric_for_best_model` must be one of {', '.join(known)}, got {recipe.metric_for_best_model!r}. Pass "
-            "one of them, translate at validations (`generation_num_beams`), or pass `compute_metrics` to `train`."
+            f"`metric_for_best_model` must be one of {', '.join(known)}, got "
+            f"{recipe.metric_for_best_model!r}. Pass one of them, translate at validations "
+            "(`generation_num_beams`), or pass `compute_metrics` to `train`."
         )
 
 
 # ---- the folder of a run ----
 
 
-def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
+def check_output_dir(
+    output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool
+) -> None:
     """Refuse a folder with a run that would be lost or cannot be resumed.
 
     Raises:
@@ -345,18 +398,20 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
     """
     output_dir = Path(output_dir)
     if overwrite and resume:
-        raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
+        raise ValueError(
+            "`overwrite` and `resume` must not both be set, got both. Choose one of them."
+        )
     if overwrite or not run_files(output_dir):
         return
     if not resume:
         raise ValueError(
-            f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
-            "that run (--resume, --overwrite)."
+            f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or "
+            "resume or overwrite that run (--resume, --overwrite)."
         )
     if not (output_dir / RECIPE_FILE).is_file():
         raise FileNotFoundError(
-            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, or "
-            "another one to start a run."
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. "
+            "Pass its folder, or another one to start a run."
         )
     _check_same_recipe(Recipe.load(output_dir), recipe)
 
@@ -375,12 +430,13 @@ def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)
-        if not field.metadata["free"] and getattr(trained, field.name) != getattr(wanted, field.name)
+        if not field.metadata["free"]
+        and getattr(trained, field.name) != getattr(wanted, field.name)
     ]
     if differences:
         raise ValueError(
-            f"`recipe` must be the one of the run to resume, got another: the run has {'; '.join(differences)}. Pass "
-            "the same values, or another `output_dir`."
+            "`recipe` must be the one of the run to resume, got another: the run has "
+            f"{'; '.join(differences)}. Pass the same values, or another `output_dir`."
         )
 
 
@@ -396,8 +452,12 @@ def finish_run(
     """
     args, batches, output_dir = trainer.args, trainer.train_batches, Path(trainer.args.output_dir)
     num_averaged = _write_model(recipe, trainer)
-    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=args.device), "sum").item()
-    figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
+    num_averaged = trainer.accelerator.reduce(
+        torch.tensor(num_averaged, device=args.device), "sum"
+    ).item()
+    figures: dict[str, Any] = {
+        name: value for name, value in output.metrics.items() if name.startswith("train_")
+    }
     figures |= measure_cost(trainer)
     if (report := data.report or trainer.stream_report()) is not None:
         figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
@@ -412,7 +472,9 @@ def finish_run(
         ]
     results = {
         "recipe": recipe.name,
-        "train_versions": {name: version(name) for name in ("transformers", "torch", "tokenizers", "datasets")},
+        "train_versions": {
+            name: version(name) for name in ("transformers", "torch", "tokenizers", "datasets")
+        },
         "train_processes": args.world_size,
         "train_accumulation_steps": args.gradient_accumulation_steps,
         "train_max_padded_tokens_per_device": args.max_padded_tokens_per_device,
@@ -423,7 +485,9 @@ def finish_run(
         "train_steps": output.global_step,
         "num_parameters": trainer.model.num_parameters(),
         "num_averaged_snapshots": num_averaged,
-        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model_at_end else None,
+        "best_checkpoint": trainer.state.best_model_checkpoint
+        if recipe.load_best_model_at_end
+        else None,
     }
     if trainer.is_world_process_zero():
         _set_aside_scores(output_dir, output.global_step)
@@ -438,7 +502,8 @@ def finish_run(
 def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
     """Write the final model and return the number of averaged snapshots. Every process calls it.
 
-    The files are written to a staging folder and then renamed, because a half-written file would block a resume.
+    The files are written to a staging folder and then renamed, because a half-written file would
+    block a resume.
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"
@@ -459,9 +524,14 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Rename the test results of an earlier model of the run, from before a resume, and delete its curves."""
+    """Rename the test results of an earlier model of the run, from before a resume, and delete its
+    curves.
+    """
     results = output_dir / TRAIN_RESULTS_FILE
-    if not results.is_file() or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps:
+    if (
+        not results.is_file()
+        or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps
+    ):
         return
     (output_dir / CURVES_FILE).unlink(missing_ok=True)
     for path in output_dir.glob(TEST_RESULTS_PATTERN):
@@ -470,7 +540,9 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Return the last validation as `last_eval_*` and the best by `metric_for_best_model` as `best_eval_*`."""
+    """Return the last validation as `last_eval_*` and the best by `metric_for_best_model` as
+    `best_eval_*`.
+    """
     figures: dict[str, float] = {}
     for entry in trainer.state.log_history:
         validation = {name: value for name, value in entry.items() if name.startswith("eval_")}

@@ -20,24 +20,30 @@ def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
         d_model: Width of the model.
         warmup_steps: Number of updates of the warm-up.
 
-    Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5, 6.99e-4 for the base model.
+    Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5, 6.99e-4 for the base
+    model.
     """
     return float((d_model * warmup_steps) ** -0.5)
 
 
 def warmup_inverse_sqrt_factor(step: int, warmup_steps: int) -> float:
-    """Return the learning rate of update number `step`, from 1, as a fraction of the peak, in (0, 1]."""
+    """Return the learning rate of update number `step`, from 1, as a fraction of the peak, in (0,
+    1].
+    """
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
 
 
 def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
     """Return a scheduler with the paper's schedule. The optimizer's learning rate is the peak.
 
-    The first update is number 1, as in the paper, so no update has a learning rate of zero. Call the scheduler's
-    `step()` once after every update.
+    The first update is number 1, as in the paper, so no update has a learning rate of zero. Call
+    the scheduler's `step()` once after every update.
 
     Args:
         optimizer: Optimizer with the peak learning rate.
         warmup_steps: Number of updates of the warm-up.
     """
-    return LambdaLR(optimizer, lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps))
+    return LambdaLR(
+        optimizer,
+        lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps),
+    )
