@@ -147,7 +147,7 @@ def make_marian(ours):
 
 
 def forced(references: list[list[int]], num_beams: int):
-    """Processor that leaves each sentence only its reference; a sentence's rows are neighbours."""
+    """Processor that leaves each sentence only its reference; a sentence's rows are neighbors."""
     import torch
     from transformers import LogitsProcessor, LogitsProcessorList
 

@@ -5,7 +5,7 @@ JoeyNMT.
 
 All three train on the same text with the same vocabulary, sizes, rates and tokens of an update, one
 after the other, each until it has used up its minutes; validations, greedy and scored by sacreBLEU,
-count as time. What differs is what each toolkit brings: model code, initialisation, batching
+count as time. What differs is what each toolkit brings: model code, initialization, batching
 (JoeyNMT's tokens include padding), loss. `--joeynmt` is the Python of an environment with it.
 
 python scripts/benchmark_quality.py --texts train.en train.de val.en val.de --minutes 120

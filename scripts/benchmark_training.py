@@ -69,7 +69,7 @@ SMOOTHING = DROPOUT = 0.1
 _KINDS = {
     "compiled": ("triton_",),
     "attention": ("attention", "flash", "fmha", "sdpa"),
-    "optimiser": ("adam",),
+    "optimizer": ("adam",),
     "dropout": ("random", "bernoulli", "dropout", "distribution"),
     "LayerNorm": ("layer_norm", "layernorm", "gammabeta"),
     "embedding": ("embedding", "index"),

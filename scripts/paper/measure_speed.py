@@ -36,7 +36,7 @@ SPREAD, SIDES_SPREAD = 0.55, 0.18
 
 
 def synthetic_pairs(recipe):
-    """Tokenised pairs for 100 updates of a recipe, of lengths and word frequencies as in WMT14's
+    """Tokenized pairs for 100 updates of a recipe, of lengths and word frequencies as in WMT14's
     text.
 
     A source has exp(N) tokens with `</s>`, where N is normal with standard deviation 0.55, 27 on

@@ -237,7 +237,7 @@ class TrainingCost:
 
     @property
     def utilization(self):
-        """Model FLOPs utilisation, 0 to about 1: counted operations over what the devices could
+        """Model FLOPs utilization, 0 to about 1: counted operations over what the devices could
         have multiplied.
         """
         return None if self.flops_paper is None else self.flops_counted / self.flops_paper
@@ -352,7 +352,7 @@ def _figures(cost):
         else "unknown",
         "FLOPs, device seconds x matrix rate": _flops(cost.flops_paper) if is_known else "unknown",
         "FLOPs, counted": _flops(cost.flops_counted),
-        "model FLOPs utilisation": f"{cost.utilization:.1%}" if is_known else "unknown",
+        "model FLOPs utilization": f"{cost.utilization:.1%}" if is_known else "unknown",
     }
 
 
@@ -380,7 +380,7 @@ def format_cost(cost):
     notes.append(
         "Counted: 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x "
         "target tokens), without padding; for the paper with 25,000 tokens a side and 37,000 "
-        "entries. Utilisation: counted / the paper's way. Updates count as full; those of a real "
+        "entries. Utilization: counted / the paper's way. Updates count as full; those of a real "
         "corpus hold a few per cent fewer tokens."
     )
     if len(papers) > 1:

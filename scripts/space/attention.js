@@ -26,7 +26,7 @@ function make(tag, attributes = {}, text = "") {
 
 const short = (weight) => weight.toFixed(2).replace(/^0/, "");
 
-/** Gives a node the colour of a weight; the steps are where white or black text on it stops being readable. */
+/** Gives a node the color of a weight; the steps are where white or black text on it stops being readable. */
 function tint(node, weight) {
   node.style.setProperty("--weight", weight.toFixed(3));
   node.classList.toggle("over-half", weight >= 0.52);

@@ -260,9 +260,13 @@ def test_loader_goes_on_with_the_workers_of_the_state(make_loader, before, after
 
 
 @pytest.mark.parametrize("settings", [{"num_processes": 2}, {"max_source_tokens": 50}])
-def test_state_of_other_settings_is_refused(make_loader, settings):
+def test_refused_state_of_other_settings_leaves_the_loader_as_it_was(make_loader, settings):
+    loader = make_loader(**settings)
+    before = loader.settings
+    state = make_loader(num_workers=2).state_dict()
     with pytest.raises(ValueError, match=str(settings)[1:-1]):
-        make_loader(**settings).load_state_dict(make_loader().state_dict())
+        loader.load_state_dict(state)
+    assert loader.settings == before
 
 
 def test_pairs_that_break_rules_are_dropped_and_counted(make_loader):

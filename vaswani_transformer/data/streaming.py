@@ -181,18 +181,18 @@ class StreamLoader:
         Raises:
             ValueError: The state was saved with other settings. The message names them.
         """
-        num_workers = state["settings"]["num_workers"]
-        self.settings = self._source.settings = replace(self.settings, num_workers=num_workers)
-        own, other = asdict(self.settings), state["settings"]
+        other = state["settings"]
+        settings = replace(self.settings, num_workers=other["num_workers"])
+        own = asdict(settings)
         changed = [name for name in own if other.get(name) != own[name]]
         if changed:
-            wanted, got = (
-                {name: settings.get(name) for name in changed} for settings in (own, other)
-            )
+            wanted = {name: own[name] for name in changed}
+            got = {name: other.get(name) for name in changed}
             raise ValueError(
                 f"`state` must be that of a stream with {wanted}, got one with {got}. Resume with "
                 "the same numbers of processes and accumulation steps, token budgets and seed."
             )
+        self.settings = self._source.settings = settings
         self._states = [_ReaderState(**reader) for reader in state["readers"]]
         self._next_reader = state["next_reader"]
 
