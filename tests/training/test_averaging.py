@@ -1,5 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import subprocess
 import sys
@@ -130,6 +131,20 @@ def test_average_checkpoints_takes_all_snapshots_of_a_run(tmp_path):
     average_checkpoints(tmp_path / "run", tmp_path / "mean")
     expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
     assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], expected.float())
+
+
+def test_average_checkpoints_takes_as_many_snapshots_of_a_run_as_its_recipe(tmp_path, caplog):
+    models = [make_model(seed) for seed in range(3)]
+    models[0].save_pretrained(tmp_path / "run")
+    write_snapshots(tmp_path / "run", models)
+    recipe = json.dumps({"num_averaged_snapshots": 2})
+    (tmp_path / "run" / "recipe.json").write_text(recipe, encoding="utf-8")
+    with caplog.at_level("INFO", logger="vaswani_transformer"):
+        average_checkpoints(tmp_path / "run", tmp_path / "mean")
+    expected = (models[1].lm_head.weight.double() + models[2].lm_head.weight.double()) / 2
+    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], expected.float())
+    names = [path.name for path in list_snapshots(tmp_path / "run")]
+    assert all((name in caplog.text) == (name in names[1:]) for name in names)
 
 
 def test_average_checkpoints_takes_one_snapshot(tmp_path):

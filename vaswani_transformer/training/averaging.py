@@ -17,17 +17,22 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.utils import logging
 
 from ..files import (
     CONFIG_FILE,
+    RECIPE_FILE,
     RUN_FILES,
     SNAPSHOT_FOLDER,
     WEIGHTS_FILE,
     check_no_link_out,
+    read_json,
     writing_beside,
     writing_folder,
 )
 from .checkpoints import checkpoint_step, list_checkpoints
+
+logger = logging.get_logger(__name__)
 
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
@@ -125,8 +130,9 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     """Write a model folder with the mean weights of several snapshots or model folders.
 
     Args:
-        inputs: Snapshot files and model folders, or the folder of one run. A run means its
-            snapshots, or its resumable checkpoints if it has no snapshots.
+        inputs: Snapshot files and model folders, or the folder of one run. A run means as many of
+            its newest snapshots as its recipe averages, or its resumable checkpoints if it has no
+            snapshots.
         output_dir: New or empty folder. It gets the mean weights, and configs, tokenizer, code and
             recipe of the last input's model.
 
@@ -141,7 +147,8 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
         run = paths[0]
-        if not (paths := list_snapshots(run) or list_checkpoints(run)):
+        paths = _newest_snapshots(run) or list_checkpoints(run)
+        if not paths:
             raise FileNotFoundError(
                 f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass "
                 "the folder of a run or several model folders."
@@ -150,6 +157,7 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:
         check_no_link_out(path, base)
+    logger.info(f"Averaging {', '.join(path.name for path in paths)}.")
     with writing_folder(output_dir) as folder:
         for path in copied:
             shutil.copy2(path, folder / path.name)
@@ -167,6 +175,16 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
     if paths:
         _save_weights(average_snapshots(paths), Path(model_dir) / WEIGHTS_FILE)
     return len(paths)
+
+
+def _newest_snapshots(run: Path) -> list[Path]:
+    """Return as many of a run's newest snapshots as its recipe averages, oldest first.
+
+    A run keeps more while it trains. Without a recipe, or if the recipe averages none, all count.
+    """
+    recipe = read_json(run / RECIPE_FILE) if (run / RECIPE_FILE).is_file() else {}
+    num_averaged = recipe.get("num_averaged_snapshots") or 0
+    return list_snapshots(run)[-num_averaged:]
 
 
 def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:

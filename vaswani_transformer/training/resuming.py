@@ -233,7 +233,8 @@ class ResumableTrainer(Seq2SeqTrainer):
         sums = read_json(checkpoint / self._sums_file())
         if sums.get("bf16", self.args.bf16) != self.args.bf16:
             logger.warning(
-                f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now."
+                f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now. "
+                "Resume with the same precision for the same results."
             )
         self._tr_loss.fill_(sums["loss_since_log"])
         self._nll_since_log = sums["nll_since_log"]
@@ -335,7 +336,8 @@ class ResumableTrainer(Seq2SeqTrainer):
                 self._save_checkpoint(self.model_wrapped, trial=None)
             logger.warning(
                 f"Stopped after update {self.state.global_step}, and its checkpoint is saved. "
-                "Resume with --resume (in Python: train(resume_from_checkpoint=True))."
+                "Resume with --resume (in Python: train(resume_from_checkpoint=True)). To finish "
+                f"here with a model, add --max-steps {self.state.global_step}."
             )
             raise KeyboardInterrupt
 
