@@ -15,6 +15,7 @@ import difflib
 import logging
 import os
 import re
+import select
 import shlex
 import sys
 import textwrap
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from .cores import share_cores
 from .extras import requiring
+from .version import __version__
 
 if TYPE_CHECKING:
     from .training.recipes import Recipe
@@ -61,11 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _reader_is_gone() -> bool:
     """Return True if stdout has lost its reader; another pipe of ours may have broken instead."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        return True
-    return False
+    if not hasattr(select, "poll"):  # on Windows
+        return False
+    stdout = select.poll()
+    stdout.register(sys.stdout, 0)  # errors are always reported
+    return any(event & select.POLLERR for _, event in stdout.poll(0))
 
 
 def is_main_process() -> bool:
@@ -470,6 +472,7 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vaswani-transformer", description=about, allow_abbrev=False
     )
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, help="one of those below"
     )
@@ -489,7 +492,9 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     recipes = command("recipes", _recipes, "List the recipes, or print one of them")
     recipes.add_argument("name", nargs="?", help="recipe to print, to start your own from")
     _add_evaluate(
-        command("evaluate", _evaluate, "Translate a test set and score it by every metric")
+        command(
+            "evaluate", _evaluate, "Score a test set by every metric, and update the model card"
+        )
     )
     _add_translate(command("translate", _translate, "Translate a file or stdin"))
     _add_score(command("score", _score, "Score given translations by the model's probability"))

@@ -214,7 +214,7 @@ def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
     capsys.readouterr()
     assert code.startswith("# You need not downgrade transformers")
     exec(code.replace("USER/NAME", str(stock)), {})
-    assert len(ast.literal_eval(capsys.readouterr().out)) == 2
+    assert len(ast.literal_eval(capsys.readouterr().out)) == 1
 
 
 def test_card_keeps_attribution_and_base_model(save_model, tmp_path):

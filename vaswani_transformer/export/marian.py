@@ -50,7 +50,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 name = "USER/NAME"  # the id of this repository on the Hub, or a folder that holds its files
 tokenizer = AutoTokenizer.from_pretrained(name)
 model = AutoModelForSeq2SeqLM.from_pretrained(name)
-texts = ["A first sentence.", "Another one."]
+texts = ["The man reads a book."]  # one sentence per text
 batch = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
@@ -60,6 +60,7 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 card.{attribution} What differs:
 
 - {search}, and the output has at most {new_tokens} tokens.
+- It does not split texts: one text is one sentence.
 - A text has at most {positions:,} tokens; a longer one is an error (IndexError) without
   `truncation=True`. An empty text gives some sentence instead of none.
 - LayerNorm's epsilon is 1e-5 instead of 1e-6, which changes logits by about 1e-4.

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
-from transformers.utils import logging
+from transformers.utils import GENERATION_CONFIG_NAME, logging
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import DECODING, METRICS
@@ -72,6 +72,8 @@ def make_card(
             signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
     path = folder / CARD_FILE
     earlier = ModelCard.load(path).data.to_dict() if path.exists() else {}
+    search = folder / GENERATION_CONFIG_NAME
+    longest = read_json(search).get("longest_training_source") if search.is_file() else None
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
             language=[
@@ -96,6 +98,7 @@ def make_card(
         config=VaswaniTransformerConfig.from_json_file(folder / CONFIG_FILE),
         recipe=recipe,
         recipe_file=_recipe_file(recipe),
+        longest_training_source=longest,
         results=results,
         metrics=metrics,
         tests=[{**test, "search": describe_search(test)} for test in tests],
