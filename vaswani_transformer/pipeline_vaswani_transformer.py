@@ -239,6 +239,7 @@ def _sentences(line: str) -> list[str]:
     for found in _BETWEEN.finditer(line):
         # `islower` would be True for all Georgian letters, which also begin sentences.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
+        # 12 characters hold the longest abbreviation and the character before it.
         last_word = line[max(0, found.start() - 12) : found.start()]
         if not is_lowercase and not _NO_END.search(last_word):
             ends.append(found.end())
@@ -352,9 +353,10 @@ class TextReader:
         self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool
     ) -> None:
         self._splits = splits
-        languages = {
-            re.split("[-_]", code)[0] for code in (source_language, target_language) if code
-        }
+        languages = set()
+        for code in (source_language, target_language):
+            if code:
+                languages.add(re.split("[-_]", code)[0])
         # Python changes the case of Turkish, Azerbaijani and Georgian wrongly.
         self._can_change_case = not {"tr", "az", "ka"} & languages
         self._tokens = set(tokenizer.get_added_vocab())
@@ -448,7 +450,9 @@ def translate_texts(
         documents = [reader.read(text) for text in itertools.islice(rest, batching.pool_size)]
         if not documents:
             return
-        sentences = [sentence for document in documents for sentence in document.sentences]
+        sentences: list[Sentence] = []
+        for document in documents:
+            sentences += document.sentences
         _translate(sentences, engine, batching, bar)
         incomplete = []
         for sentence in sentences:
