@@ -131,7 +131,7 @@ def _clean(args: argparse.Namespace) -> None:
     from .data.hygiene import clean_files
 
     report = clean_files(args.source, args.target, args.output_dir, args.against)
-    print("{num_kept:,} of {num_pairs:,} pairs".format_map(report), f"saved in {args.output_dir}")
+    print("{num_kept:,} of {num_pairs:,} pairs saved in".format_map(report), args.output_dir)
 
 
 def _train(args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ What counts:
 A pair with a blank side is only blank. Texts are compared by 64-bit hashes: among 10 million
 different ones, two are taken for equal with a probability of 3e-6.
 
-Shapes: N training pairs.
+Shapes: N pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ from ..files import open_text, write_json, writing_folder
 from .corpora import index_aligned, read_lines
 
 logger = logging.get_logger(__name__)
+
+Pairs = Iterable[tuple[str, str]]
 
 _BLANK = hash("")
 _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -47,65 +49,66 @@ def normalize_text(text: str) -> str:
         >>> normalize_text("The 2nd Café!")
         'the2ndcafé'
     """
-    # bytes first, because most texts have no other punctuation than ASCII's
+    # bytes first, which is fast: most texts have no other punctuation than ASCII's
     kept = text.casefold().encode().translate(None, _ASCII_PUNCTUATION).decode()
     if not kept.isalnum():
-        kept = "".join(filter(_is_kept, kept))
+        kept = "".join(
+            character
+            for character in kept
+            if character.isalnum() or unicodedata.category(character).startswith("M")
+        )
     return kept or text.strip()
 
 
-def _is_kept(character: str) -> bool:
-    return character.isalnum() or unicodedata.category(character).startswith("M")
-
-
-def hash_pairs(pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+def _hash_pairs(pairs: Pairs) -> np.ndarray:
     """Return hashes that can be compared within one process.
 
     Returns:
         int64 (4, N): of the unchanged pair, the normalized pair, and its source and target.
     """
-    return np.fromiter(map(_hash_pair, pairs), np.dtype((np.int64, 4))).T
+    return np.fromiter(map(_hash_pair, pairs), np.dtype("4i8")).T
 
 
-def _hash_pair(pair: tuple[str, str]) -> tuple[int, int, int, int]:
+def _hash_pair(pair: tuple[str, str]) -> tuple[int, ...]:
     source, target = map(normalize_text, pair)
     return hash(pair), hash((source, target)), hash(source), hash(target)
 
 
 def find_removable(
-    train: np.ndarray, held_out: Mapping[str, np.ndarray]
+    train: Pairs, held_out: Mapping[str, Pairs]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Find the training pairs that add nothing, or that inflate scores.
 
     Args:
-        train: (4, N) hashes of the training pairs.
-        held_out: Hashes of each validation or test set, by its name.
+        train: Training pairs.
+        held_out: Pairs of each validation or test set, by its name.
 
     Returns:
-        A mask (N,) for each reason to remove a pair; and a report: `num_pairs`, the number of pairs
-        for each reason, and `overlaps`, which has for each held-out set its `name`, `num_pairs`,
-        and how many of its `pairs`, and of its `sources` alone, are training text.
+        A mask (N,) for each reason to remove a training pair; and a report: `num_pairs`, the number
+        of pairs for each reason, and `overlaps`, which has for each held-out set its `name`,
+        `num_pairs`, and how many of its `pairs`, and of its `sources` alone, are training text.
     """
-    exact, pair, source, target = train
-    blank = (source == _BLANK) | (target == _BLANK)
-    is_held_out = np.zeros_like(blank)
+    exact, pair, source, target = _hash_pairs(train)
+    filled = (source != _BLANK) & (target != _BLANK)
+    is_held_out = np.zeros_like(filled)
     overlaps = []
-    for name, (_, other_pair, other_source, _) in held_out.items():
-        is_held_out |= np.isin(source, other_source)
-        overlaps.append(
-            {
-                "name": name,
-                "num_pairs": len(other_pair),
-                "pairs": int(np.isin(other_pair, pair[~blank]).sum()),
-                "sources": int(np.isin(other_source, source[~blank]).sum()),
-            }
-        )
+    for name, pairs in held_out.items():
+        _, other_pair, other_source, _ = _hash_pairs(pairs)
+        shared = filled & np.isin(source, other_source)
+        is_held_out |= shared
+        overlap = {
+            "name": name,
+            "num_pairs": len(other_pair),
+            "pairs": int(np.isin(other_pair, pair[shared]).sum()),
+            "sources": int(np.isin(other_source, source[shared]).sum()),
+        }
+        overlaps.append(overlap)
     masks = {
-        "blank": blank,
-        "copies": (source == target) & ~blank,
-        "exact_duplicates": _is_repeated(exact) & ~blank,
-        "duplicates": _is_repeated(pair) & ~blank,
-        "held_out": is_held_out & ~blank,
+        "blank": ~filled,
+        "copies": filled & (source == target),
+        "exact_duplicates": filled & _is_repeated(exact),
+        "duplicates": filled & _is_repeated(pair),
+        "held_out": is_held_out,
     }
     counts = {name: int(mask.sum()) for name, mask in masks.items()}
     return masks, {"num_pairs": len(pair), **counts, "overlaps": overlaps}
@@ -132,20 +135,18 @@ def check_training_text(
     Returns:
         The report of `find_removable`.
     """
-    hashes = {name: hash_pairs(_read_pairs([text])) for name, text in held_out.items()}
-    masks, report = find_removable(hash_pairs(_read_pairs(texts)), hashes)
-    repeating = masks["duplicates"] | masks["copies"]
-    if repeating.any():
+    masks, report = find_removable(
+        _read_pairs(texts), {name: _read_pairs([text]) for name, text in held_out.items()}
+    )
+    if report["duplicates"] or report["copies"]:
         logger.info(
             "Of {num_pairs:,} training pairs {duplicates:,} repeat an earlier one "
             "({exact_duplicates:,} exactly), and {copies:,} copy their source:".format_map(report)
-            + _examples(texts, repeating)
+            + _examples(texts, masks["duplicates"] | masks["copies"])
         )
     if report["held_out"]:
-        sets = "; ".join(
-            "{name}: {pairs:,} of {num_pairs:,} pairs, {sources:,} sources".format_map(overlap)
-            for overlap in report["overlaps"]
-        )
+        form = "{name}: {pairs:,} of {num_pairs:,} pairs, {sources:,} sources"
+        sets = "; ".join(map(form.format_map, report["overlaps"]))
         logger.warning(
             f"Held-out text is in the training text, which inflates scores ({sets}). "
             "`vaswani-transformer clean --against` removes such training pairs:"
@@ -154,7 +155,7 @@ def check_training_text(
     return report
 
 
-def _read_pairs(texts: list[datasets.Dataset]) -> Iterator[tuple[str, str]]:
+def _read_pairs(texts: list[datasets.Dataset]) -> Pairs:
     for text in texts:
         for batch in text.iter(batch_size=1000):
             yield from zip(batch["source"], batch["target"], strict=True)
@@ -196,9 +197,9 @@ def clean_files(
     if names[0] == names[1]:
         raise ValueError(f"`target` must have another name than `source`, got {target}. Rename it.")
     held_out = {
-        ", ".join(Path(file).name for file in files): _hash_files(*files) for files in against
+        ", ".join(Path(file).name for file in files): _read_files(*files) for files in against
     }
-    masks, report = find_removable(_hash_files(source, target), held_out)
+    masks, report = find_removable(_read_files(source, target), held_out)
     kept = ~np.any(list(masks.values()), axis=0)
     report["num_kept"] = int(kept.sum())
     with writing_folder(output_dir) as folder:
@@ -209,6 +210,6 @@ def clean_files(
     return report
 
 
-def _hash_files(source: str | Path, target: str | Path) -> np.ndarray:
+def _read_files(source: str | Path, target: str | Path) -> Pairs:
     index_aligned(source, target, sys.maxsize)  # refuses files of different lengths
-    return hash_pairs(zip(read_lines(source), read_lines(target), strict=True))
+    return zip(read_lines(source), read_lines(target), strict=True)
