@@ -173,7 +173,8 @@ def test_cleaned_files_and_report_are_those_of_plain_sets(train, test):
 
 def test_several_held_out_sets_and_compressed_files():
     Path("train.en.gz").write_bytes(gzip.compress(Path("train.en").read_bytes()))
-    sets = [write("first", TEST[:1]), write("second", TEST[1:])]
+    Path("other").mkdir()
+    sets = [write("test", TEST[:1]), write("test", TEST[1:], Path("other"))]
     report = clean_files("train.en.gz", "train.de", "out", sets)
     assert [each["sources"] for each in report["overlaps"]] == [1, 1]
     assert read(Path("out")) == naive_report(TRAIN, TEST)[1]
@@ -227,12 +228,16 @@ def test_training_reports_its_text_in_log_results_and_card(capsys):
     assert main(train_arguments(**test)) == 0
     log = capsys.readouterr().err
     assert log.count("13 training pairs 2 repeat") == log.count("which inflates scores") == 1
-    assert json.loads(Path("run/train_results.json").read_text())["train_text"] == TRAIN_REPORT
+    report = json.loads(Path("run/train_results.json").read_text())["train_text"]
+    overlap = {**TRAIN_REPORT["overlaps"][0], "name": "test.en, test.de (test)"}
+    assert report == {**TRAIN_REPORT, "overlaps": [overlap]}
     card = Path("run/README.md").read_text()
     assert (
         "| repeated pairs | 2 of 13 (1 exactly) |\n| targets that copy their source | 1 |" in card
     )
-    assert "| `test.en, test.de` in the training text | 2 of 3 sources, 1 of them with" in card
+    assert (
+        "| `test.en, test.de (test)` in the training text | 2 of 3 sources, 1 of them with" in card
+    )
     missing = {"test_source": "gone.en", "test_target": "gone.de"}
     assert main(train_arguments(**missing, output_dir="other")) == 0
     assert "The test text is not compared with the training text" in capsys.readouterr().err

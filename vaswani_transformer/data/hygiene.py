@@ -196,9 +196,7 @@ def clean_files(
     names = [Path(file).name.removesuffix(".gz") for file in (source, target)]
     if names[0] == names[1]:
         raise ValueError(f"`target` must have another name than `source`, got {target}. Rename it.")
-    held_out = {
-        ", ".join(Path(file).name for file in files): _read_files(*files) for files in against
-    }
+    held_out = {f"{files[0]}, {files[1]}": _read_files(*files) for files in against}
     masks, report = find_removable(_read_files(source, target), held_out)
     kept = ~np.any(list(masks.values()), axis=0)
     report["num_kept"] = int(kept.sum())

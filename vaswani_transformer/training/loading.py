@@ -151,8 +151,9 @@ def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
         arguments = recipe.data_arguments(split)
         if arguments is None:
             continue
+        name = f"{_file_names(arguments) or 'dataset'} ({split})"
         try:
-            held_out[_file_names(arguments) or f"{split} split"] = load_corpus(**arguments)
+            held_out[name] = load_corpus(**arguments)
         except (OSError, ValueError) as error:
             logger.info(f"The {split} text is not compared with the training text: {error}")
     return check_training_text(texts, held_out)
