@@ -54,6 +54,7 @@ RUN_HERE = {
     "vaswani-transformer train --output-dir runs/more": TINY,
     "vaswani-transformer train --output-dir runs/student": TINY,
     "vaswani-transformer train-tokenizer": "--overwrite",
+    "vaswani-transformer clean": "",
     "vaswani-transformer recipes": "",
     "vaswani-transformer average": "",
     "vaswani-transformer evaluate --model runs/my-model": "",

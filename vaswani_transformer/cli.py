@@ -127,6 +127,13 @@ def _train_tokenizer(args: argparse.Namespace) -> None:
     print(f"{len(tokenizer)} entries, saved in {output_dir}")
 
 
+def _clean(args: argparse.Namespace) -> None:
+    from .data.hygiene import clean_files
+
+    report = clean_files(args.source, args.target, args.output_dir, args.against)
+    print("{num_kept:,} of {num_pairs:,} pairs saved in".format_map(report), args.output_dir)
+
+
 def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
@@ -484,6 +491,9 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     _add_train_tokenizer(
         command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages")
     )
+    _add_clean(
+        command("clean", _clean, "Remove duplicates, copies and held-out text from two text files")
+    )
     _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
     recipes = command("recipes", _recipes, "List the recipes, or print one of them")
@@ -524,6 +534,28 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace the tokenizer in an output folder that is not empty",
     )
+
+
+def _add_clean(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "Texts are compared by their letters, digits and combining marks, in lower case. "
+        "Of duplicates the first pair stays. Pairs with a blank side are removed, too."
+    )
+    add = parser.add_argument
+    add("--source", required=True, help="source sentences, one per line")
+    add("--target", required=True, help="translations, aligned with --source")
+    add(
+        "--against",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("SOURCE", "TARGET"),
+        help=(
+            "validation or test text: pairs whose source is in it are removed, whatever their "
+            "target; may be repeated"
+        ),
+    )
+    add("--output-dir", required=True, help="new folder for the cleaned files and report.json")
 
 
 def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
