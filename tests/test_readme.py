@@ -116,6 +116,14 @@ RUN_ELSEWHERE = {
         "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
         '"evaluate"',
     ),
+    "vaswani-transformer translate --model facebook/": (
+        "evaluation/test_teachers.py::test_translations_are_those_of_the_models_own_generate",
+        "main(command)",
+    ),
+    "python scripts/examples/distill.py": (
+        "test_examples.py::test_distilled_student_learns_the_teachers_translations",
+        '"distill"',
+    ),
     **dict.fromkeys(
         (re.sub(r"\s+# .*", "", line) for line, _ in commands_with_outputs()),
         (

@@ -304,6 +304,7 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
+    from .evaluation.loading import settings_of_pair
     from .evaluation.translate import join_processes, part_of, translate_file
     from .evaluation.translator import load_engine
 
@@ -326,7 +327,9 @@ def _translate(args: argparse.Namespace) -> None:
     computing = _computing_options(args)
     if processes is not None and args.device is None:
         computing["device"] = processes.device
-    model, tokenizer = load_engine(args.model, **computing)
+    languages = (args.source_language, args.target_language)
+    model, tokenizer = load_engine(args.model, languages=languages, **computing)
+    settings_of_pair(model.config, tokenizer, *languages)  # refuses languages of other models
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
@@ -790,6 +793,13 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         "--tag",
         help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)",
     )
+    about = "Any encoder-decoder of transformers can be --model. Its generation config decides."
+    add = parser.add_argument_group("models of other architectures", about).add_argument
+    add(
+        "--source-language",
+        help="code of its tokenizer: eng_Latn (NLLB), en_XX (mBART), en (M2M100, T5)",
+    )
+    add("--target-language", help="such as deu_Latn, de_DE or de")
     about = (
         "Draw translations at random instead of searching for the best, "
         "for example to back-translate."

@@ -578,6 +578,7 @@ class TorchEngine:
         return_scores: Whether hypotheses have a log-probability, a length and words.
         target_prefix: Text at the beginning of every translation; trailing white space is dropped.
         languages: `src_lang` and `tgt_lang`, for tokenizers that need them.
+        source_prefix: Text before each source, which T5 needs.
     """
 
     max_tokens = _TOKENS_PER_BATCH
@@ -589,12 +590,14 @@ class TorchEngine:
         options: dict[str, Any],
         return_scores: bool = False,
         target_prefix: str | None = None,
-        languages: dict[str, str] | None = None,
+        languages: dict[str, Any] | None = None,
+        source_prefix: str = "",
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.options = dict(options)
         self.return_scores = return_scores
+        self._source_prefix = source_prefix
         config = self.options.get("generation_config") or model.generation_config
         num_best = self.options.get("num_return_sequences")
         self.num_best: int = num_best or config.num_return_sequences or 1
@@ -616,6 +619,7 @@ class TorchEngine:
         Raises:
             ValueError: A text has more than 65,536 bytes.
         """
+        texts = [self._source_prefix + text for text in texts]
         if self._encode_one is None:
             rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         else:

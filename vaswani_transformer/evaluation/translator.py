@@ -224,6 +224,7 @@ def load_engine(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
+    languages: tuple[str | None, str | None] | None = None,
 ) -> tuple[Any, Any]:
     """Load a model and its tokenizer.
 
@@ -236,6 +237,7 @@ def load_engine(
             `int8` uses the CPU.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
+        languages: Source and target language, as in `load_for_inference`.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
@@ -243,7 +245,7 @@ def load_engine(
             `bf16`, or `load_for_inference` or `Translator` refuses the model.
     """
     if engine == "torch":
-        return load_for_inference(model, device=device, int8=int8, bf16=bf16)
+        return load_for_inference(model, device=device, int8=int8, bf16=bf16, languages=languages)
     if engine != "ctranslate2":
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
     device = check_device(device, bf16)
