@@ -383,6 +383,8 @@ def test_white_space_around_a_sentence_comes_back_from_translate(copying):
         ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "Look KEPT please"),
         ("ดูที่KEPTนะ", {"ดูที่": "Look at", "นะ": "please"}, "Look at KEPT please"),
         ("看KEPT吧", {"看": "見て", "吧": "ください"}, "見てKEPTください"),
+        ("看KEPT吧", {"看": "보", "吧": "세요"}, "보 KEPT 세요"),
+        ("KEPT를 보세요.", {"를 보세요.": "is there."}, "KEPT is there."),
         (
             "The file “KEPT” is bad.",
             {"The file": "Die Datei", "is bad.": "ist schlecht."},
@@ -534,6 +536,10 @@ def test_shouted_pieces_come_back_as_capitals(saying):
         ("「はい。」元気？", {"「はい。」元気？": "Yes. How are you?"}, "Yes. How are you?"),
         ("你好。再见！", {"你好。": "今日は。", "再见！": "さようなら！"}, "今日は。さようなら！"),
         ("Hi. Bye!", {"Hi.": "你好。", "Bye!": "再见！"}, "你好。 再见！"),
+        # Korean has spaces between words.
+        ("你好\U0001f600再见", {"你好": "안녕", "再见": "잘 가"}, "안녕 \U0001f600 잘 가"),
+        ("안녕\U0001f600잘 가", {"안녕": "你好", "잘 가": "再见"}, "你好\U0001f600再见"),
+        ("안녕\U0001f600잘 가", {"안녕": "안녕", "잘 가": "잘 가"}, "안녕\U0001f600잘 가"),
     ],
 )
 def test_sentences_that_touched_have_a_space_between_them_in_other_scripts(

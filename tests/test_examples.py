@@ -5,6 +5,7 @@
 import importlib.util
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import torch
 from safetensors.torch import load_file
 from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.export import export_marian
 
 pytest.importorskip("datasets", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
@@ -268,6 +272,34 @@ def test_new_pair_is_a_task_of_its_own(french):
     assert len(pipeline("translation_en_to_fr", model=str(french))(ENGLISH)) == 3
     with pytest.raises(ValueError, match="must be en and fr, which the model translates"):
         pipeline("translation_en_to_de", model=str(french))
+
+
+# ---- distill.py ----
+
+
+def test_distilled_student_learns_the_teachers_translations(checkpoint, texts, tmp_path, capsys):
+    export_marian(checkpoint, tmp_path / "teacher")
+    teacher = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "teacher")
+    teacher.generation_config.max_length = 8
+    teacher.generation_config.save_pretrained(tmp_path / "teacher")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "teacher")
+    source, target = texts["de"].values()
+    run_example(
+        "distill",
+        teacher=tmp_path / "teacher",
+        source=source,
+        test_source=source,
+        test_target=target,
+        output_dir=tmp_path / "student",
+        vocab_size=280,
+        max_steps=2,
+    )
+    lines = (tmp_path / "student.distilled.de").read_text(encoding="utf-8").split("\n")
+    assert lines[:-1] == list(translate(teacher, tokenizer, SENTENCES[::2])) * 20
+    printed = capsys.readouterr().out
+    assert re.search(r"teacher: \d+\.\d sacreBLEU\nstudent: \d+\.\d sacreBLEU\n", printed)
+    recipe = json.loads((tmp_path / "student" / "recipe.json").read_text(encoding="utf-8"))
+    assert (recipe["d_model"], recipe["target_language"]) == (128, "de")
 
 
 # ---- refusals ----

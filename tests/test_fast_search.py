@@ -32,6 +32,7 @@ from search_checks import (
 from tiny import make_model
 from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import (
+    EosTokenCriteria,
     GenerationMixin,
     LogitsProcessor,
     MaxLengthCriteria,
@@ -275,6 +276,20 @@ def test_search_on_an_accelerator_keeps_no_gradients(
     with torch.inference_mode():  # in which `translate` calls
         model.generate(**batch, num_beams=num_beams, max_new_tokens=4)
     assert searches == [True] and with_gradients and not any(with_gradients)
+
+
+@each_search
+def test_search_on_an_accelerator_knows_a_callers_ends_on_the_cpu(
+    searches, on_accelerator, num_beams
+):
+    model, batch = on_accelerator(random_model(0), pad(random_sentences(0, 2)))
+    expected = model.generate(**batch, num_beams=num_beams).cpu()
+    for ends, is_known in ([2], True), ([2, 5], False):
+        criteria = StoppingCriteriaList([EosTokenCriteria(ends)])
+        found = model.generate(**batch, num_beams=num_beams, stopping_criteria=criteria).cpu()
+        assert searches[-1] is is_known
+        if is_known:
+            assert torch.equal(found, expected)
 
 
 @each_search

@@ -54,6 +54,7 @@ RUN_HERE = {
     "vaswani-transformer train --output-dir runs/more": TINY,
     "vaswani-transformer train --output-dir runs/student": TINY,
     "vaswani-transformer train-tokenizer": "--overwrite",
+    "vaswani-transformer clean": "",
     "vaswani-transformer recipes": "",
     "vaswani-transformer average": "",
     "vaswani-transformer evaluate --model runs/my-model": "",
@@ -114,6 +115,14 @@ RUN_ELSEWHERE = {
     "vaswani-transformer evaluate --model runs/base": (
         "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
         '"evaluate"',
+    ),
+    "vaswani-transformer translate --model facebook/": (
+        "evaluation/test_teachers.py::test_translations_are_those_of_the_models_own_generate",
+        "main(command)",
+    ),
+    "python scripts/examples/distill.py": (
+        "test_examples.py::test_distilled_student_learns_the_teachers_translations",
+        '"distill"',
     ),
     **dict.fromkeys(
         (re.sub(r"\s+# .*", "", line) for line, _ in commands_with_outputs()),

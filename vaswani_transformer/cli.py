@@ -129,6 +129,13 @@ def _train_tokenizer(args: argparse.Namespace) -> None:
     print(f"{len(tokenizer)} entries, saved in {output_dir}")
 
 
+def _clean(args: argparse.Namespace) -> None:
+    from .data.hygiene import clean_files
+
+    report = clean_files(args.source, args.target, args.output_dir, args.against)
+    print("{num_kept:,} of {num_pairs:,} pairs saved in".format_map(report), args.output_dir)
+
+
 def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
@@ -299,6 +306,7 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
+    from .evaluation.loading import settings_of_pair
     from .evaluation.translate import join_processes, part_of, translate_file
     from .evaluation.translator import load_engine
 
@@ -321,7 +329,9 @@ def _translate(args: argparse.Namespace) -> None:
     computing = _computing_options(args)
     if processes is not None and args.device is None:
         computing["device"] = processes.device
-    model, tokenizer = load_engine(args.model, **computing)
+    languages = (args.source_language, args.target_language)
+    model, tokenizer = load_engine(args.model, languages=languages, **computing)
+    settings_of_pair(model.config, tokenizer, *languages)  # refuses languages of other models
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
@@ -487,6 +497,9 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     _add_train_tokenizer(
         command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages")
     )
+    _add_clean(
+        command("clean", _clean, "Remove duplicates, copies and held-out text from two text files")
+    )
     _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
     recipes = command("recipes", _recipes, "List the recipes, or print one of them")
@@ -529,6 +542,28 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace the tokenizer in an output folder that is not empty",
     )
+
+
+def _add_clean(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "Texts are compared by their letters, digits and combining marks, in lower case. "
+        "Of duplicates the first pair stays. Pairs with a blank side are removed, too."
+    )
+    add = parser.add_argument
+    add("--source", required=True, help="source sentences, one per line")
+    add("--target", required=True, help="translations, aligned with --source")
+    add(
+        "--against",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("SOURCE", "TARGET"),
+        help=(
+            "validation or test text: pairs whose source is in it are removed, whatever their "
+            "target; may be repeated"
+        ),
+    )
+    add("--output-dir", required=True, help="new folder for the cleaned files and report.json")
 
 
 def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
@@ -763,6 +798,13 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         "--tag",
         help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)",
     )
+    about = "Any encoder-decoder of transformers can be --model. Its generation config decides."
+    add = parser.add_argument_group("models of other architectures", about).add_argument
+    add(
+        "--source-language",
+        help="code of its tokenizer: eng_Latn (NLLB), en_XX (mBART), en (M2M100, T5)",
+    )
+    add("--target-language", help="such as deu_Latn, de_DE or de")
     about = (
         "Draw translations at random instead of searching for the best, "
         "for example to back-translate."

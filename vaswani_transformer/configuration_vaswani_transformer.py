@@ -41,16 +41,14 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 _SIZES = (
-    *(
-        "vocab_size",
-        "d_model",
-        "d_ff",
-        "num_heads",
-        "d_k",
-        "d_v",
-        "num_encoder_layers",
-        "num_decoder_layers",
-    ),
+    "vocab_size",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "num_encoder_layers",
+    "num_decoder_layers",
     "max_position_embeddings",
 )
 _POSITION_ENCODINGS = ("sinusoidal", "learned")
@@ -70,8 +68,12 @@ _PIPELINE = {
 
 # Keys that transformers reads from a config.json although a new config has none of them.
 _LIBRARY_KEYS = {
-    *("attn_implementation", "experts_implementation", "name_or_path"),
-    *("num_labels", "quantization_config", "torch_dtype"),
+    "attn_implementation",
+    "experts_implementation",
+    "name_or_path",
+    "num_labels",
+    "quantization_config",
+    "torch_dtype",
 }
 
 
@@ -124,7 +126,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     d_model: int = 512
     d_ff: int = 2048
     num_heads: int = 8
-    if TYPE_CHECKING:  # __post_init__ replaces None
+    if TYPE_CHECKING:  # never None after __post_init__
         d_k: int = 0
         d_v: int = 0
     else:
@@ -150,27 +152,24 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        # before `d_k` and `d_v` are derived
+        # Accept transformers' names of the fields, too, before `d_k` and `d_v` are derived.
         for alias in kwargs.keys() & self.attribute_map.keys():
             setattr(self, alias, kwargs.pop(alias))
         self._check_fields()
         super().__post_init__(**kwargs)
 
     def _check_fields(self) -> None:
-        """Set `d_k` and `d_v` if they are None.
-
-        Raise ValueError for values that no model can have.
-        """
+        """Raise ValueError for values that no model can have, and set `d_k` and `d_v` if unset."""
         for name in _SIZES:
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number."
-                )
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")
+
         for name in ("dropout", "attention_dropout", "activation_dropout"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(
-                    f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1."
-                )
+            rate = getattr(self, name)
+            if not 0.0 <= rate < 1.0:
+                raise ValueError(f"`{name}` must lie in [0, 1), got {rate}. The paper uses 0.1.")
+
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None:
                 if self.d_model % self.num_heads:
@@ -180,6 +179,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                         "them or set `d_k` and `d_v`."
                     )
                 setattr(self, name, self.d_model // self.num_heads)
+
         if self.position_encoding not in _POSITION_ENCODINGS:
             raise ValueError(
                 f"`position_encoding` must be one of {', '.join(_POSITION_ENCODINGS)}, got "
@@ -188,8 +188,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if self.position_encoding == "sinusoidal" and self.d_model % 2:
             raise ValueError(
                 "`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got "
-                f"{self.d_model}. "
-                'Choose an even width or position_encoding="learned".'
+                f'{self.d_model}. Choose an even width or position_encoding="learned".'
             )
 
     @classmethod
@@ -210,12 +209,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
             raise ValueError(
                 f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them."
             )
-        known = (
-            {field.name for field in dataclasses.fields(cls)}
-            | set(cls.attribute_map)
-            | {"attn_implementation"}
-        )
-        unknown = set(overrides) - known
+        fields = {field.name for field in dataclasses.fields(cls)}
+        unknown = set(overrides) - fields - set(cls.attribute_map) - {"attn_implementation"}
         if unknown:
             raise TypeError(
                 f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. "
@@ -232,49 +227,47 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 of weights.
         """
         for name, value in config_dict.items():
-            # of the Hub: "owner/name"
-            is_kernel = "attn_implementation" in name and "/" in str(value)
-            if is_kernel or (value and name == "transformers_weights"):
+            fault = None
+            if "attn_implementation" in name and "/" in str(value):  # such as "owner/name"
+                fault = "name a kernel of the Hub"
+            elif value and name == "transformers_weights":
+                fault = "be"
+            if fault:
                 raise ValueError(
-                    f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a "
-                    f"config.json, got {value!r}. Delete it there, or pass it to from_pretrained "
-                    "if you trust that code."
+                    f"`{name}` must not {fault} in a config.json, got {value!r}. Delete it there, "
+                    "or pass it to from_pretrained if you trust that code."
                 )
+
         known = {
             *cls().to_dict(),
             *cls.attribute_map,
             *GenerationConfig().to_dict(),
             *_LIBRARY_KEYS,
         }
-        unknown = sorted(name for name in set(config_dict) - known if not name.startswith("_"))
+        unknown = sorted(name for name in config_dict.keys() - known if not name.startswith("_"))
         if unknown:
             logger.warning_once(
                 f"The configuration holds {', '.join(unknown)}, which this version of "
                 "vaswani_transformer does not know. They are kept but have no effect. If a newer "
                 "version saved them, update the package."
             )
-        sizes = [
-            name for name in kwargs if cls.attribute_map.get(name, name) in ("d_model", "num_heads")
-        ]
+        # If the caller changes the sizes that `d_k` and `d_v` were derived from, derive them again.
+        sizes = kwargs.keys() & {"d_model", "hidden_size", "num_heads", "num_attention_heads"}
         if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:
             saved: Any = super().from_dict(config_dict)
-            if saved.d_k == saved.d_v == saved.d_model // saved.num_heads:  # so derive them again
-                config_dict = {
-                    **config_dict,
-                    **{name: kwargs.pop(name) for name in sizes},
-                    "d_k": None,
-                    "d_v": None,
-                }
+            were_derived = saved.d_k == saved.d_v == saved.d_model // saved.num_heads
+            if were_derived:
+                config_dict = {**config_dict, "d_k": None, "d_v": None}
+                for name in sizes:
+                    config_dict[name] = kwargs.pop(name)
         return super().from_dict(config_dict, **kwargs)
 
     @property
     def language_pair(self) -> tuple[str, str] | None:
         """Return the language codes of source and target, or None unless both are set."""
-        return (
-            (self.source_language, self.target_language)
-            if self.source_language and self.target_language
-            else None
-        )
+        if self.source_language and self.target_language:
+            return self.source_language, self.target_language
+        return None
 
     def _hub_pipelines(self) -> dict[str, dict[str, Any]]:
         names = ["translation"]
@@ -288,11 +281,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
         An installed package registers its pipelines itself.
         """
-        return (
-            self._hub_pipelines()
-            if type(self).__module__.startswith("transformers_modules")
-            else {}
-        )
+        is_checkpoint_code = type(self).__module__.startswith("transformers_modules")
+        if is_checkpoint_code:
+            return self._hub_pipelines()
+        return {}
 
     @custom_pipelines.setter
     def custom_pipelines(self, value: dict[str, Any]) -> None:

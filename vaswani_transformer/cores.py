@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Cores shared with other processes: torch's waiting threads spin on an idle machine, and sleep on
-a busy one.
+"""Sharing the cores with other processes: torch's waiting threads spin only on an idle machine.
 
 libgomp, torch's OpenMP library on Linux, lets threads spin for milliseconds when they wait for each
 other. That is fastest if each thread has a core. But it costs two thirds of the speed if they wait
@@ -21,16 +20,17 @@ import torch
 
 _STAT = Path("/proc/stat")
 _SECONDS = 0.5  # between two checks of the load
-_SPARE = 0.25  # cores that others may use without effect, for daemons and rounding of the clock
+# Number of cores that other processes may use without effect. It allows for daemons and for
+# rounding of the clock.
+_SPARE = 0.25
 
 
 @contextlib.contextmanager
 def share_cores() -> Iterator[None]:
-    """Let torch's waiting threads sleep while other processes need their cores. Results do not
-    change.
+    """Let torch's waiting threads sleep while other processes need their cores.
 
-    It does nothing with one thread, without /proc/stat, or if the environment sets OMP_WAIT_POLICY
-    or GOMP_SPINCOUNT.
+    Results do not change. It does nothing with one thread, without /proc/stat, or if the
+    environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
     """
     is_set = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
     if torch.get_num_threads() == 1 or is_set or not _STAT.exists():
@@ -48,43 +48,56 @@ def share_cores() -> Iterator[None]:
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
-    """Return True if other processes, which use `others` cores, leave less than one core for each
-    of our threads.
+    """Return True if other processes leave less than one core for each of our threads.
+
+    Args:
+        others: Number of cores that other processes use, on average since the last check.
+        num_cores: Number of cores that this process may use.
+        num_threads: Number of torch's threads.
     """
     return others + num_threads > num_cores + _SPARE
 
 
 def seconds_used(stat: str, cores: Set[int]) -> float:
-    """Return the CPU seconds of all processes on some cores since the system started, from
-    /proc/stat's content.
+    """Return the CPU seconds of all processes on some cores since the system started.
+
+    `stat` is the content of /proc/stat.
     """
-    rows = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
-    used = (
-        row[1:4] + row[6:8] for row in rows if row[0][3:].isdigit() and int(row[0][3:]) in cores
-    )
-    # not idle, iowait or steal
-    return sum(int(ticks) for row in used for ticks in row) / os.sysconf("SC_CLK_TCK")
+    names = {f"cpu{core}" for core in cores}
+    ticks = 0
+    for line in stat.splitlines():
+        columns = line.split()
+        if columns and columns[0] in names:
+            used = columns[1:4] + columns[6:8]  # without idle, iowait and steal
+            ticks += sum(int(column) for column in used)
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _watch(ended: threading.Event, num_threads: int) -> None:
-    """Check the load until `ended` is set, and hold idle pools of threads while the cores are
-    crowded.
-    """
-    cores, release = os.sched_getaffinity(0), threading.Event()
+    """Check the load until `ended` is set, and hold idle thread pools while cores are crowded."""
+    cores = os.sched_getaffinity(0)
+    release = threading.Event()
     release.set()
-    wall, others = _times(cores)
+    last_wall, last_others = _times(cores)
     while not ended.wait(_SECONDS):
-        (last_wall, last_others), (wall, others) = (wall, others), _times(cores)
-        crowded = is_crowded((others - last_others) / (wall - last_wall), len(cores), num_threads)
+        wall, others = _times(cores)
+        cores_of_others = (others - last_others) / (wall - last_wall)
+        last_wall = wall
+        last_others = others
+
+        crowded = is_crowded(cores_of_others, len(cores), num_threads)
         if crowded and release.is_set():
-            # libgomp does not spin while it has more threads than cores. Idle pools of threads add
-            # as many as needed.
+            # libgomp does not spin while it has more threads than cores. Each idle pool adds
+            # `num_threads - 1` threads.
             release = threading.Event()
-            for _ in range((len(cores) - num_threads) // (num_threads - 1) + 1):
+            num_pools = (len(cores) - num_threads) // (num_threads - 1) + 1
+            for _ in range(num_pools):
                 threading.Thread(target=_hold_pool, args=(release,), daemon=True).start()
         elif not crowded:
             release.set()

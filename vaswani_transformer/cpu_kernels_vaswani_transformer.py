@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers by oneDNN where it is faster than MKL, int8 layers, and dropout with cheap random
-numbers.
+"""Faster layers for CPUs: linear layers by oneDNN, int8 layers, and dropout.
 
 torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs only. torch also
 contains oneDNN, which uses AVX-512 on other CPUs too, in the same precision.
@@ -31,13 +30,14 @@ logger = logging.getLogger(__name__)
 _FEWEST_PRODUCTS = 2**21
 # I * O by CPU capability; MKL is faster with smaller weights
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}
-_STEPS = 2**16  # number of values of a 16-bit random number
+_NUM_VALUES = 2**16  # of a 16-bit random number
 
 
 class Linear(nn.Linear):
     """`nn.Linear` that calls `linear`."""
 
-    # set if several layers are initialized as one matrix: the outputs of that matrix
+    # Number of outputs of the matrix that this layer is initialized as a part of. It is set only if
+    # several layers are initialized as one matrix.
     init_fan_out: int
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -48,8 +48,7 @@ class Linear(nn.Linear):
 def linear(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return `torch.nn.functional.linear(input, weight, bias)`, computed by oneDNN where that is
-    faster.
+    """Return `torch.nn.functional.linear(input, weight, bias)`, by oneDNN where it is faster.
 
     Args:
         input: (..., I).
@@ -62,10 +61,11 @@ def linear(
     is_usual_bias = bias is None or (bias.dtype == weight.dtype and bias.shape == weight.shape[:1])
     if not (is_usual_bias and runs_on_onednn(input, weight)):
         return nn.functional.linear(input, weight, bias)
+
     rows = input.reshape(-1, input.shape[-1])
-    needs_grad = (
-        input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-    )
+    needs_grad = input.requires_grad or weight.requires_grad
+    if bias is not None and bias.requires_grad:
+        needs_grad = True
     if torch.is_grad_enabled() and needs_grad:
         product: torch.Tensor = _Linear.apply(rows, weight, bias)
     else:
@@ -87,7 +87,7 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.layout == weight.layout == torch.strided
         and weight.ndim == 2
         and input.shape[-1] == weight.shape[1]
-        # first: comparing sizes would compile one graph per outcome
+        # before sizes are compared, because a comparison would compile one graph per outcome
         and not torch.compiler.is_compiling()
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
@@ -127,27 +127,29 @@ def pack(weight: torch.Tensor) -> torch.Tensor:
 
     It speeds up products with few rows.
     """
-    # same layout for any N but 1
-    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)
+    num_rows = 64  # the layout is the same for every number of rows above 1
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, num_rows)
     return packed
 
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Return True if oneDNN multiplies fp32 matrices faster than MKL: on CPUs with AVX-512 that are
-    not Intel's.
+    """Return True if oneDNN multiplies fp32 matrices faster than MKL.
+
+    It does on CPUs with AVX-512 that are not Intel's. An unknown CPU counts as Intel's.
     """
-    has_avx512 = (
-        torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    )
-    return (
-        has_avx512 and "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
-    )
+    has_mkl = torch.backends.mkl.is_available()
+    has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    if not (has_mkl and has_avx512):
+        return False
+    processor = _processor() or "GenuineIntel"
+    return "GenuineIntel" not in processor and _onednn_is_right()
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """Return True if products with a packed copy of `weight` (O, I) are right, and faster than
-    MKL's.
+    """Return True if products with a packed copy of `weight` (O, I) are right and fast.
+
+    Fast means faster than those of MKL.
     """
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
@@ -172,19 +174,15 @@ def _onednn_is_right() -> bool:
 
     They call private operators of torch.
     """
-    rows, weight, bias = (
-        torch.arange(-3.0, 3.0).view(2, 3),
-        torch.arange(12.0).view(4, 3),
-        torch.ones(4),
-    )
+    rows = torch.arange(-3.0, 3.0).view(2, 3)
+    weight = torch.arange(12.0).view(4, 3)
+    bias = torch.ones(4)
     expected = nn.functional.linear(rows, weight, bias)
-    problem = "its product is wrong"
+    problem = "their product is wrong"
     try:
-        product, of_packed = (
-            multiply(rows, weight, bias),
-            multiply(rows, pack(weight), bias, "relu"),
-        )
-        if torch.equal(product, expected) and torch.equal(of_packed, expected.relu()):
+        product = multiply(rows, weight, bias)
+        packed_product = multiply(rows, pack(weight), bias, "relu")
+        if torch.equal(product, expected) and torch.equal(packed_product, expected.relu()):
             return True
     except (AttributeError, RuntimeError, TypeError) as error:
         problem = str(error)
@@ -212,51 +210,56 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
-        needs, weight_grad = ctx.needs_input_grad, None
-        # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
-        if needs[1]:
-            is_wide = grad.shape[1] > rows.shape[1]
-            weight_grad = (
-                linear(rows.T, grad.T).T.contiguous() if is_wide else linear(grad.T, rows.T)
-            )
-        return (
-            linear(grad, weight.T) if needs[0] else None,
-            weight_grad,
-            grad.sum(dim=0) if needs[2] else None,
-        )
+        needs_rows, needs_weight, needs_bias = ctx.needs_input_grad
+        rows_grad = weight_grad = bias_grad = None
+        if needs_rows:
+            rows_grad = linear(grad, weight.T)
+        if needs_weight:
+            # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
+            if grad.shape[1] > rows.shape[1]:
+                weight_grad = linear(rows.T, grad.T).T.contiguous()
+            else:
+                weight_grad = linear(grad.T, rows.T)
+        if needs_bias:
+            bias_grad = grad.sum(dim=0)
+        return rows_grad, weight_grad, bias_grad
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`, cheaper in training on CPUs: the mask comes from 16-bit random numbers, drawn
-    four at a time.
+    """`nn.Dropout`, but cheaper in training on CPUs.
 
-    On CPUs the rate is rounded to a multiple of 1/65,536. The scale of kept elements follows the
-    rounded rate, so the mean is exact. The backward pass keeps the mask in one byte per element
-    instead of four.
+    There the mask comes from 16-bit random numbers, drawn four at a time, and the rate is rounded
+    to a multiple of 1/65,536. The scale of kept elements follows the rounded rate, so the mean is
+    exact. The backward pass keeps the mask in one byte per element instead of four.
 
     Paper: section 5.4.
     """
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """Return `input` with elements zeroed with probability `p` and the others divided by 1 - p,
-        plus `residual`.
+        """Zero elements of `input` with probability `p`, scale the others, and add `residual`.
 
-        Input, residual and result have the same shape. In training on CPUs the addition takes no
-        further memory.
+        The scale is 1 / (1 - p). Input, residual and result have the same shape. In training on
+        CPUs the addition takes no further memory.
         """
-        num_kept = round((1.0 - self.p) * _STEPS)
+        # An element is kept for this many of the 65,536 values of its random number.
+        num_kept = round((1.0 - self.p) * _NUM_VALUES)
         if (
             not self.training
             or input.device.type != "cpu"
             or torch.compiler.is_compiling()
-            or num_kept in (0, _STEPS)
+            or num_kept in (0, _NUM_VALUES)
         ):
             dropped = super().forward(input)
-            return dropped if residual is None else residual + dropped
-        # all int64 values
-        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-        mask = (words.view(torch.int16)[: input.numel()] < num_kept - _STEPS // 2).view(input.shape)
-        output: torch.Tensor = _MaskedScale.apply(input, mask, _STEPS / num_kept, residual)
+            if residual is None:
+                return dropped
+            return residual + dropped
+
+        # Each of the words, drawn from all int64 values, holds four random numbers.
+        num_words = -(-input.numel() // 4)
+        words = torch.empty(num_words, dtype=torch.int64).random_(-(2**63), None)
+        numbers = words.view(torch.int16)[: input.numel()]
+        mask = (numbers < num_kept - _NUM_VALUES // 2).view(input.shape)
+        output: torch.Tensor = _MaskedScale.apply(input, mask, _NUM_VALUES / num_kept, residual)
         return output
 
 
@@ -272,7 +275,8 @@ class _MaskedScale(torch.autograd.Function):
         residual: torch.Tensor | None,
     ) -> torch.Tensor:
         ctx.save_for_backward(mask)
-        ctx.scale, ctx.dtype = scale, input.dtype
+        ctx.scale = scale
+        ctx.dtype = input.dtype
         if residual is None:
             return (input * mask).mul_(scale)
         kept = mask.to(torch.promote_types(input.dtype, residual.dtype))
@@ -281,20 +285,16 @@ class _MaskedScale(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
-        return (
-            (grad * mask).mul_(ctx.scale).to(ctx.dtype),
-            None,
-            None,
-            grad if ctx.needs_input_grad[3] else None,
-        )
+        input_grad = (grad * mask).mul_(ctx.scale).to(ctx.dtype)
+        residual_grad = grad if ctx.needs_input_grad[3] else None
+        return input_grad, None, None, residual_grad
 
 
 class Int8Linear(nn.Module):
-    """Linear layer with an int8 weight, one scale per output, and dynamically quantized
-    activations.
+    """Linear layer with an int8 weight and dynamically quantized activations.
 
-    All activations of a call share one scale. So the result for a sentence depends slightly on the
-    other sentences of its batch.
+    The weight has one scale per output. All activations of a call share one scale. So the result
+    for a sentence depends slightly on the other sentences of its batch.
 
     Args:
         weight: (O, I) in fp32.
@@ -307,7 +307,9 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()
-        self.bias = None if bias is None else bias.detach().clone()
+        self.bias = None
+        if bias is not None:
+            self.bias = bias.detach().clone()
         try:
             self._packed = _pack_int8(weight.detach(), self.bias)
         except AttributeError as error:
@@ -320,14 +322,15 @@ class Int8Linear(nn.Module):
                 f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. "
                 "Use fp32."
             ) from error
-        # 7 bits: without VNNI, 16-bit sums overflow
+        # Without VNNI the kernels use 7 bits, because their 16-bit sums would overflow with 8.
         self._has_fewer_bits = not torch.cpu._is_vnni_supported()
 
     def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
         """Project (..., I) to (..., O) in fp32, then apply the activation, "relu" or "none"."""
-        kernels = torch.ops.quantized
-        multiply = kernels.linear_relu_dynamic if activation == "relu" else kernels.linear_dynamic
-        product: torch.Tensor = multiply(input, self._packed, self._has_fewer_bits)
+        kernel = torch.ops.quantized.linear_dynamic
+        if activation == "relu":
+            kernel = torch.ops.quantized.linear_relu_dynamic
+        product: torch.Tensor = kernel(input, self._packed, self._has_fewer_bits)
         return product
 
     @property
@@ -338,13 +341,14 @@ class Int8Linear(nn.Module):
 
 
 def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
-    """Return `weight` (O, I), rounded to int8 by output, and `bias` (O,) in the layout of torch's
-    int8 kernels.
+    """Return `weight` (O, I) in int8 and `bias` (O,), packed for torch's int8 kernels.
+
+    Each output of the weight has its own scale.
     """
     scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
-    engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
-    # faster for few rows
-    torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before
+    before = torch.backends.quantized.engine
+    if "fbgemm" in torch.backends.quantized.supported_engines:  # faster for few rows
+        torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():
             # A later torch will drop quantized tensors. Users need not act before it does.
@@ -369,29 +373,28 @@ class Int8Embedding(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in
-    place.
+    """Replace the linear layers and token embeddings of a model by int8 ones, in place.
 
-    Layers that are already in int8 are left as they are.
+    The model must be in fp32 on the CPU. Layers that are already in int8 are left as they are.
     """
-    made: dict[Any, nn.Module] = {}  # embeddings that share a weight share its int8 copy
+    embeddings: dict[nn.Parameter, Int8Embedding] = {}  # modules with the same weight share a copy
     layer: Any
     for parent in list(model.modules()):
         for name, layer in parent.named_children():
-            is_embedding = name in ("shared", "embed_tokens") and not isinstance(
-                layer, Int8Embedding
-            )
-            if is_embedding or isinstance(layer, nn.Linear):
-                key = is_embedding, layer.weight
-                if key not in made:
-                    made[key] = (
-                        Int8Embedding(layer.weight)
-                        if is_embedding
-                        else Int8Linear(layer.weight, layer.bias)
-                    )
-                setattr(parent, name, made[key].train(layer.training))
+            replacement: nn.Module
+            if isinstance(layer, nn.Linear):
+                replacement = Int8Linear(layer.weight, layer.bias)
+            elif name in ("shared", "embed_tokens") and not isinstance(layer, Int8Embedding):
+                if layer.weight not in embeddings:
+                    embeddings[layer.weight] = Int8Embedding(layer.weight)
+                replacement = embeddings[layer.weight]
+            else:
+                continue
+            setattr(parent, name, replacement.train(layer.training))
+
+    # Otherwise the remaining parameters keep the mapped checkpoint file in memory.
     for parameter in model.parameters():
-        parameter.data = parameter.data.clone()  # else the mapped checkpoint file stays in memory
+        parameter.data = parameter.data.clone()
 
 
 def is_int8(model: Any) -> bool:

@@ -1,7 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder for one token per step, with the results of the model's modules but without the cost
-of their calls.
+"""The decoder, one token per step.
+
+It gives the results of the model's modules without the cost of their calls.
 
 Source keys and values are shared by all beams of a sentence, so they are stored once. Target keys
 and values are never reordered: when a beam continues another one, only the attention mask changes,
@@ -37,16 +38,16 @@ from .cpu_kernels_vaswani_transformer import (
 )
 
 # packages of the classes in a plain model
-_PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])
+_PLAIN_PACKAGES = ("torch.nn.modules", __name__.rpartition(".")[0])
 # A plain model has none of these methods replaced on an instance.
-_PREPARED = {
+_PATCHABLE = {
     "forward",
     "prepare_inputs_for_generation",
     "_update_model_kwargs_for_generation",
     "_reorder_cache",
 }
 _FEWEST_PRODUCTS = 2**20  # multiplications; below this number, MKL is faster than oneDNN
-# elements: above 32 MiB, the C library requests memory from the system page by page
+# Number of logits in a part. Above 32 MiB the C library requests memory from the system each time.
 _LARGEST_PRODUCT = 2**23
 _FIRST_CAPACITY = 32  # first capacity of the cache, in tokens
 
@@ -62,11 +63,12 @@ def is_plain(model: Any) -> bool:
     sdpa. On CPUs it does not in fp16, or in bf16 without instructions for it. Patched classes are
     not detected.
     """
-    if not (_is_of_this_package(model) and _is_undisturbed(model)):
+    if not (_is_of_this_package(model) and _is_supported(model)):
         return False
+
     decoder = model.model.decoder
     for module in (model, model.model, model.lm_head, *decoder.modules()):
-        if is_watched(module) or module.training or _PREPARED & module.__dict__.keys():
+        if is_watched(module) or module.training or _PATCHABLE & module.__dict__.keys():
             return False
         if not _is_of_this_package(module):
             return False
@@ -75,70 +77,70 @@ def is_plain(model: Any) -> bool:
             if type(parameter) is not nn.Parameter or not is_alike:
                 return False
     embedding = decoder.embed_tokens
-    is_usual = type(embedding) is Int8Embedding or (
-        type(embedding) is nn.Embedding and embedding.max_norm is None
-    )
-    return is_usual and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
+    is_usual = type(embedding) is nn.Embedding and embedding.max_norm is None
+    if not (is_usual or type(embedding) is Int8Embedding):
+        return False
+    return all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
 
 
 def is_watched(module: Any) -> bool:
-    """Return True if a module has hooks, except those that transformers keeps after the first
-    `output_attentions`.
+    """Return True if a module has hooks other than those of `output_attentions`.
+
+    transformers keeps those after their first use.
     """
-    hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    return any(
-        getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks
-    )
+    for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values()):
+        if getattr(hook, "__module__", "") != "transformers.utils.output_capturing":
+            return True
+    return False
 
 
 def _is_of_this_package(module: Any) -> bool:
     """Return True if a module's class is from torch or from a file in this file's package."""
-    return type(module).__module__.rpartition(".")[0] in _PLAIN
+    return type(module).__module__.rpartition(".")[0] in _PLAIN_PACKAGES
 
 
-def _is_undisturbed(model: Any) -> bool:
-    """Return True if dtype, device and attention backend are supported, and no mode of torch
-    changes the results.
+def _is_supported(model: Any) -> bool:
+    """Return True for supported devices, dtypes and attention backends in torch's default modes.
 
-    Such modes are global hooks, autocast, compilation, gradients and dispatch modes.
+    Other modes are global hooks, gradients, autocast, compilation and dispatch modes.
     """
-    backend, library, device = (
-        model.config._attn_implementation,
-        nn.modules.module,
-        model.device.type,
-    )
-    return (
-        (
-            model.dtype in (torch.float32, torch.float64)
-            or device != "cpu"
-            or is_fast_half(model.dtype)
-        )
-        and device not in ("meta", "mps")  # mps lacks float64, the dtype of the lengths
-        and (
-            backend == "eager"
-            or (backend == "sdpa" and ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward)
-        )
-        and not (library._global_forward_hooks or library._global_forward_pre_hooks)
-        and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled(device)
-        and not torch.compiler.is_compiling()
-        and not is_in_torch_dispatch_mode()
+    device = model.device.type
+    if device in ("meta", "mps"):  # mps lacks float64, the dtype of the lengths
+        return False
+    is_precise = model.dtype in (torch.float32, torch.float64)
+    if device == "cpu" and not (is_precise or is_fast_half(model.dtype)):
+        return False
+
+    backend = model.config._attn_implementation
+    is_usual_sdpa = ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward
+    if backend != "eager" and not (backend == "sdpa" and is_usual_sdpa):
+        return False
+
+    library = nn.modules.module
+    return not (
+        library._global_forward_hooks
+        or library._global_forward_pre_hooks
+        or torch.is_grad_enabled()
+        or torch.is_autocast_enabled(device)
+        or torch.compiler.is_compiling()
+        or is_in_torch_dispatch_mode()
     )
 
 
 def _has_usual_parts(layer: Any) -> bool:
-    """Return True if a decoder layer has the modules that `LayerProjections` and `DecoderSession`
-    read.
-    """
-    attentions = layer.self_attn, layer.encoder_attn
-    projections = [[each.q_proj, each.k_proj, each.v_proj, each.out_proj] for each in attentions]
+    """Return True if a decoder layer has the modules that this file can compute."""
+    for attention in (layer.self_attn, layer.encoder_attn):
+        inputs = attention.q_proj, attention.k_proj, attention.v_proj
+        if not all(_is_linear(projection) for projection in (*inputs, attention.out_proj)):
+            return False
+        num_biases = sum(projection.bias is not None for projection in inputs)
+        if num_biases not in (0, len(inputs)) or attention.scaling != attention.d_k**-0.5:
+            return False
+
     norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
-    return (
-        all(_is_linear(each) for each in (*projections[0], *projections[1], layer.fc1, layer.fc2))
-        and all(len({each.bias is None for each in own[:3]}) == 1 for own in projections)
-        and all(type(norm) is nn.LayerNorm for norm in norms)
-        and all(attention.scaling == attention.d_k**-0.5 for attention in attentions)
-    )
+    if not all(type(norm) is nn.LayerNorm for norm in norms):
+        return False
+    return _is_linear(layer.fc1) and _is_linear(layer.fc2)
 
 
 def _is_linear(module: nn.Module) -> bool:
@@ -160,33 +162,32 @@ class Projection:
     """
 
     def __init__(self, *layers: Any, heads: int = 1, activation: str = "none") -> None:
-        self._int8 = layers[0] if type(layers[0]) is Int8Linear else None
         self._activation = activation
-        if self._int8 is not None and len(layers) == 1:
+        self._int8: Int8Linear | None = None
+        is_int8 = type(layers[0]) is Int8Linear
+        if is_int8 and len(layers) == 1:
+            self._int8 = layers[0]
             return
 
-        def together(parts: list[torch.Tensor]) -> torch.Tensor:
-            return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], dim=1).flatten(
-                0, 1
-            )
-
-        weight = (
-            layers[0].weight.detach()
-            if len(layers) == 1
-            else together([layer.weight for layer in layers])
-        )
-        self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
-        if self._int8 is not None:
+        if len(layers) == 1:
+            weight = layers[0].weight.detach()
+        else:
+            weight = _concatenated([layer.weight for layer in layers], heads)
+        self._bias = None
+        if layers[0].bias is not None:
+            self._bias = _concatenated([layer.bias for layer in layers], heads)
+        if is_int8:
             self._int8 = Int8Linear(weight, self._bias)
             return
+
         self._products = weight.numel()  # multiplications for one row
-        is_plain = weight.device.type == "cpu" and (
-            weight.dtype == torch.float32 or is_fast_half(weight.dtype)
-        )
-        is_packed = is_plain and can_pack(weight) and torch.backends.mkldnn.enabled
-        self._packed = pack(weight) if is_packed else None
-        # else oneDNN is faster even for one row
-        if not is_packed or self._products < _FEWEST_PRODUCTS:
+        is_fast_dtype = weight.dtype == torch.float32 or is_fast_half(weight.dtype)
+        may_pack = weight.device.type == "cpu" and torch.backends.mkldnn.enabled
+        self._packed = None
+        if may_pack and is_fast_dtype and can_pack(weight):
+            self._packed = pack(weight)
+        is_always_packed = self._packed is not None and self._products >= _FEWEST_PRODUCTS
+        if not is_always_packed:
             self._weight = weight
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
@@ -196,7 +197,15 @@ class Projection:
         if self._packed is not None and states.shape[0] * self._products >= _FEWEST_PRODUCTS:
             return multiply(states, self._packed, self._bias, self._activation)
         output = nn.functional.linear(states, self._weight, self._bias)
-        return output.relu_() if self._activation == "relu" else output
+        if self._activation == "relu":
+            output.relu_()
+        return output
+
+
+def _concatenated(parts: list[torch.Tensor], heads: int) -> torch.Tensor:
+    """Concatenate the outputs of weights or biases, ordered by head and within a head by part."""
+    by_head = [part.unflatten(0, (heads, -1)) for part in parts]
+    return torch.cat(by_head, dim=1).flatten(0, 1)
 
 
 class LayerProjections:
@@ -225,7 +234,7 @@ class DecoderProjections:
 
     def __init__(self, model: Any, weights: list[torch.Tensor]) -> None:
         self.state = _state_of(weights)
-        # alive, so that no other tensor gets their addresses
+        # The weights are kept alive, so that no other tensor gets their addresses.
         self._weights = [weight.detach() for weight in weights]
         self.layers = [
             LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers
@@ -234,16 +243,15 @@ class DecoderProjections:
 
     @classmethod
     def of(cls, model: Any) -> "DecoderProjections":
-        """Return the projections of a model with its current weights; rebuild them if a weight has
-        changed.
-        """
-        projections = [
-            part for part in model.model.decoder.layers.modules() if _is_linear(part)
-        ] + [model.lm_head]
-        weights = [parameter for part in projections for parameter in part.parameters()]
+        """Return the projections of a model, rebuilt if a weight has changed."""
+        weights: list[torch.Tensor] = []
+        for module in (*model.model.decoder.layers.modules(), model.lm_head):
+            if _is_linear(module):
+                weights.extend(module.parameters())
         kept = cls._kept.get(model)
         if kept is None or kept.state != _state_of(weights):
-            kept = cls._kept[model] = cls(model, weights)
+            kept = cls(model, weights)
+            cls._kept[model] = kept
         return kept
 
     @classmethod
@@ -259,11 +267,15 @@ def _state_of(weights: list[torch.Tensor]) -> list[object]:
     """
     if any(weight.is_inference() for weight in weights):
         return [object()]
-    sums = [
-        weight.detach().flatten()[:: 1 + weight.numel() // 64].float().sum() for weight in weights
-    ]
-    numbers = torch.stack(sums).tolist() if sums else []  # none in int8
-    return [torch.backends.mkldnn.enabled, numbers, *((w.data_ptr(), w._version) for w in weights)]
+    sums = []
+    for weight in weights:
+        stride = 1 + weight.numel() // 64
+        sums.append(weight.detach().flatten()[::stride].float().sum())
+    numbers: list[float] = []
+    if sums:  # int8 layers have no parameters
+        numbers = torch.stack(sums).tolist()
+    versions = [(weight.data_ptr(), weight._version) for weight in weights]
+    return [torch.backends.mkldnn.enabled, numbers, versions]
 
 
 def is_static(device: torch.device) -> bool:
@@ -289,67 +301,73 @@ class DecoderSession:
         num_beams: int,
     ) -> None:
         decoder = model.model.decoder
-        self.device, self.is_static = model.device, is_static(model.device)
+        self.device = model.device
+        self.is_static = is_static(model.device)
         self.dtype = torch.promote_types(model.dtype, torch.float32)  # of scores
         self.length = 0  # tokens so far; the caller of `step` increments it
-        self._embed, self._scale = decoder.embed_tokens, decoder.embed_scale
-        # rows per part of the logits
-        self._num_rows = max(1, _LARGEST_PRODUCT // model.config.vocab_size)
-        self._encode_positions = decoder.embed_positions
-        self._norms = [
-            [
-                (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-                for norm in (
-                    layer.self_attn_layer_norm,
-                    layer.encoder_attn_layer_norm,
-                    layer.final_layer_norm,
-                )
-            ]
-            for layer in decoder.layers
-        ]
-        self._projections = DecoderProjections.of(model)
-        self.beams, self._num_beams = torch.arange(num_beams, device=self.device), num_beams
-        num_sentences, source_length, _ = encoder_states.shape
-        self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
+        self.beams = torch.arange(num_beams, device=self.device)
+        self._num_beams = num_beams
+        self._heads = model.config.num_heads
         self._widths = model.config.d_k, model.config.d_v
-        # Concatenated keys and values of each layer: source (A * H, S, 2K) and target (A * H,
-        # capacity * N, 2K)
-        self._cross = [
+        self._rows_per_part = max(1, _LARGEST_PRODUCT // model.config.vocab_size)
+
+        self._embed = decoder.embed_tokens
+        self._scale = decoder.embed_scale
+        self._encode_positions = decoder.embed_positions
+        # Only learned positions have a limit.
+        self._max_length: Any = getattr(decoder.embed_positions, "num_embeddings", math.inf)
+        self._projections = DecoderProjections.of(model)
+        self._norms: list[list[_Norm]] = []
+        for layer in decoder.layers:
+            norms = (
+                layer.self_attn_layer_norm,
+                layer.encoder_attn_layer_norm,
+                layer.final_layer_norm,
+            )
+            self._norms.append(
+                [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
+            )
+
+        # Concatenated keys and values of each layer, of the source (A * H, S, 2K) and of the target
+        # (A * H, capacity * N, 2K)
+        num_sentences, source_length, _ = encoder_states.shape
+        rows = encoder_states.flatten(0, 1)
+        self._source_cache = [
             self._by_head(layer.cross_kv(rows), source_length) for layer in self._projections.layers
         ]
-        self._own = [both[:, :0] for both in self._cross]
-        self._cross_mask = (
-            None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
-        )
+        self._target_cache = [cache[:, :0] for cache in self._source_cache]
+        self._source_mask = None
+        if encoder_mask is not None:
+            self._source_mask = _additive_mask(encoder_mask != 0, rows.dtype).unsqueeze(1)
+
         self._log_probs: torch.Tensor | None = None
-        # Position of the next token: an int on a CPU, else a tensor (1,), which a captured step can
-        # read.
-        self._place: Any = self.beams.new_zeros(1) if self.is_static else 0
-        self._positions: torch.Tensor  # (capacity, D) position encodings
-        # (A, N, capacity): for each token of a beam's past, the beam whose cache entry holds it; -1
-        # if there is none
-        self._writers = self.beams.new_empty(num_sentences, num_beams, 0)
+        self._encodings: torch.Tensor  # (capacity, D) of the positions
+        # Position of the next token: an int on a CPU. On a device it is a tensor (1,), because a
+        # captured step can read that.
+        self._position: Any = self.beams.new_zeros(1) if self.is_static else 0
+        # (A, N, capacity): for each beam and each token of its past, the beam that wrote the token
+        # to the cache. On a device, -1 stands for positions without a token.
+        self._ancestors = self.beams.new_empty(num_sentences, num_beams, 0)
 
     @property
     def has_room(self) -> bool:
-        """True if learned positions are left for another token. Sinusoids have no limit."""
-        return bool(self.length < getattr(self._encode_positions, "num_embeddings", math.inf))
+        """True if a position is left for another token."""
+        return bool(self.length < self._max_length)
 
     def make_room(self) -> bool:
         """Grow the cache if it is full, and return True if it grew.
 
         The capacity doubles, but not beyond the learned positions.
         """
-        room = self._writers.shape[2]
-        if self.length < room:
+        capacity = self._ancestors.shape[2]
+        if self.length < capacity:
             return False
-        room = max(_FIRST_CAPACITY, 2 * room)
-        room = max(
-            self.length + 1, min(room, getattr(self._encode_positions, "num_embeddings", room))
-        )
-        encodings = self._encode_positions(torch.arange(room, device=self.device), room)
-        self._positions = encodings.to(self._own[0].dtype)
-        self._move(slice(None), room)
+
+        doubled = max(_FIRST_CAPACITY, 2 * capacity)
+        capacity = max(self.length + 1, min(doubled, self._max_length))
+        encodings = self._encode_positions(torch.arange(capacity, device=self.device), capacity)
+        self._encodings = encodings.to(self._target_cache[0].dtype)
+        self._copy_cache(slice(None), capacity)
         return True
 
     def read(self, prompt: torch.Tensor) -> None:
@@ -369,57 +387,59 @@ class DecoderSession:
             parents: (A, N) beams that they continue; None means that each beam continues itself.
         """
         masks = self._masks(parents)
-        states: torch.Tensor = (
-            self._embed(tokens.flatten()) * self._scale + self._positions[self._place]
-        )
-        parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
-        for projections, norms, own, cross in parts:
-            states = self._layer(states, projections, norms, own, cross, masks)
-        self._place += 1
+        embeddings = self._embed(tokens.flatten()) * self._scale
+        states: torch.Tensor = embeddings + self._encodings[self._position]
+        for index in range(len(self._norms)):
+            states = self._layer(index, states, masks)
+        self._position += 1
         return states
 
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
-        """Yield log-probabilities (.., V) of the next tokens from states (R, D), for consecutive
-        parts of the rows.
+        """Yield log-probabilities (.., V) of the next tokens for parts of the states (R, D).
 
         On a CPU all parts use the same memory, so each part overwrites the one before.
         """
         for logits in self.logits(states):
-            if self._log_probs is None and not self.is_static:
+            if self.is_static:
+                yield torch.log_softmax(logits, dim=-1)
+                continue
+            if self._log_probs is None:
                 self._log_probs = torch.empty_like(logits)  # the first part is the largest
-            memory = None if self._log_probs is None else self._log_probs[: len(logits)]
-            yield torch.log_softmax(logits, dim=-1, out=memory)
+            yield torch.log_softmax(logits, dim=-1, out=self._log_probs[: len(logits)])
 
     def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
-        """Yield the logits (.., V) of the next tokens from states (R, D), for consecutive parts of
-        the rows.
+        """Yield the logits (.., V) of the next tokens for consecutive parts of the states (R, D).
+
+        On a device all rows are one part.
         """
-        for part in states.split(len(states) if self.is_static else self._num_rows):
+        rows_per_part = len(states) if self.is_static else self._rows_per_part
+        for part in states.split(rows_per_part):
             yield self._projections.head(part).to(self.dtype)
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Keep only the sentences with these indices (A,)."""
-        self._move(sentences, self._writers.shape[2])
-        self._cross = [self._of(both, sentences) for both in self._cross]
-        if self._cross_mask is not None:
-            self._cross_mask = self._cross_mask[sentences]
+        self._copy_cache(sentences, self._ancestors.shape[2])
+        self._source_cache = [self._of(cache, sentences) for cache in self._source_cache]
+        if self._source_mask is not None:
+            self._source_mask = self._source_mask[sentences]
 
-    def _move(self, sentences: torch.Tensor | slice, room: int) -> None:
-        """Copy the target cache of some sentences to new memory for `room` tokens."""
-
-        def moved(kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
-            larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
-            if self.is_static:  # on a CPU, steps never read unused capacity
-                larger.fill_(filler)
-            larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
-            return larger
-
-        beams = self._num_beams
-        self._writers = moved(self._writers[sentences, :, : self.length], 2, room, -1)
-        for index, both in enumerate(self._own):
-            self._own[index] = moved(
-                self._of(both[:, : self.length * beams], sentences), 1, room * beams, 0
+    def _copy_cache(self, sentences: torch.Tensor | slice, capacity: int) -> None:
+        """Copy the target cache of some sentences to new memory for `capacity` tokens."""
+        ancestors = self._ancestors[sentences, :, : self.length]
+        self._ancestors = self._enlarged(ancestors, 2, capacity, -1)
+        num_entries = self.length * self._num_beams
+        for index, cache in enumerate(self._target_cache):
+            self._target_cache[index] = self._enlarged(
+                self._of(cache[:, :num_entries], sentences), 1, capacity * self._num_beams, 0
             )
+
+    def _enlarged(self, kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
+        """Return a copy of a tensor with more entries along a dimension."""
+        larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
+        if self.is_static:  # on a CPU, steps never read unused capacity
+            larger.fill_(filler)
+        larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
+        return larger
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
         """Return the (A * H, ..) rows of some sentences."""
@@ -429,112 +449,116 @@ class DecoderSession:
     def _masks(
         self, parents: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Return additive masks of self-attention (A, N, T * N) and cross-attention (A, 1, S),
-        shaped for the heads.
+        """Return additive masks of self-attention and cross-attention, or None for no mask.
 
-        None means no mask. `parents` are those of `step`; the beams' pasts are updated by them.
+        Their shapes are (A, N, T * N) and (A, 1, S), repeated by `_for_heads`. `parents` are those
+        of `step`. The ancestors are updated: each beam takes over those of its parent, and is its
+        own ancestor at the newest token.
         """
-        cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
+        cross_mask = None
+        if self._source_mask is not None:
+            cross_mask = self._for_heads(self._source_mask)
         if self._num_beams == 1 and not self.is_static:
-            return None, cross
-        writers = self._writers[:, :, : self._end]
+            return None, cross_mask
+
+        ancestors = self._ancestors[:, :, : self._num_positions]
         if parents is not None:
-            writers.copy_(writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, writers.shape[2])))
-        self._write(writers, 2, self.beams.expand(len(writers), -1).unsqueeze(2))
-        own = _added(writers.unsqueeze(-1) == self.beams, self._own[0].dtype)  # (A, N, T, N)
-        return self._for_heads(own.flatten(2)), cross
+            indices = parents.unsqueeze(-1).expand(-1, -1, ancestors.shape[2])
+            ancestors.copy_(ancestors.gather(1, indices))
+        self._write(ancestors, 2, self.beams.expand(len(ancestors), -1).unsqueeze(2))
+        is_ancestor = ancestors.unsqueeze(-1) == self.beams  # (A, N, T, N)
+        self_mask = _additive_mask(is_ancestor.flatten(2), self._target_cache[0].dtype)
+        return self._for_heads(self_mask), cross_mask
 
     @property
-    def _end(self) -> int:
-        """Number T of target positions that a step attends to: the tokens so far, or on a device
-        the capacity.
-        """
-        return self._writers.shape[2] if self.is_static else self.length + 1
-
-    def _write(self, room: torch.Tensor, dim: int, new: torch.Tensor) -> None:
-        """Write `new`, the entries of the newest token, into `room` along `dim`; on a CPU they are
-        its last.
-        """
-        size = new.shape[dim]
+    def _num_positions(self) -> int:
+        """Number T of target positions that a step attends to."""
         if self.is_static:
-            places = self._place if size == 1 else self._place * size + self.beams
-            room.index_copy_(dim, places, new)
+            return self._ancestors.shape[2]
+        return self.length + 1
+
+    def _write(self, cache: torch.Tensor, dim: int, new: torch.Tensor) -> None:
+        """Write the entries of the newest token into `cache` along `dim`."""
+        size = new.shape[dim]  # one entry, or one for each beam
+        if not self.is_static:
+            cache.narrow(dim, cache.shape[dim] - size, size).copy_(new)
+        elif size == 1:
+            cache.index_copy_(dim, self._position, new)
         else:
-            room.narrow(dim, room.shape[dim] - size, size).copy_(new)
+            cache.index_copy_(dim, self._position * size + self.beams, new)
 
     def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
+        """Repeat a mask (A, ..) for the heads: (A * H, ..), or on a device (A, 1, ..)."""
         mask = mask.unsqueeze(1)
-        return mask if self.is_static else mask.expand(-1, self._heads, -1, -1).flatten(0, 1)
+        if self.is_static:
+            return mask
+        return mask.expand(-1, self._heads, -1, -1).flatten(0, 1)
 
     def _layer(
         self,
+        index: int,
         states: torch.Tensor,
-        projections: LayerProjections,
-        norms: list[_Norm],
-        own: torch.Tensor,
-        cross: torch.Tensor,
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
     ) -> torch.Tensor:
-        """Run one decoder layer on states (R, D), write keys and values to `own`, and return states
-        (R, D).
-        """
-        beams, width = self._num_beams, self._widths[0]
+        """Run a decoder layer on states (R, D), and write its keys and values to the cache."""
+        projections = self._projections.layers[index]
+        norms = self._norms[index]
+        beams = self._num_beams
+        width = self._widths[0]
+
         qkv = self._by_head(projections.qkv(states), beams)
-        own = own.narrow(1, 0, self._end * beams)
-        self._write(own, 1, qkv.narrow(2, width, own.shape[2]))
-        attended = self._attend(qkv.narrow(2, 0, width), own, masks[0])
+        cache = self._target_cache[index].narrow(1, 0, self._num_positions * beams)
+        self._write(cache, 1, qkv.narrow(2, width, cache.shape[2]))
+        attended = self._attend(qkv.narrow(2, 0, width), cache, masks[0])
         states = torch.layer_norm(projections.out(attended).add_(states), *norms[0])
-        attended = self._attend(self._by_head(projections.cross_q(states), beams), cross, masks[1])
+
+        q = self._by_head(projections.cross_q(states), beams)
+        attended = self._attend(q, self._source_cache[index], masks[1])
         states = torch.layer_norm(projections.cross_out(attended).add_(states), *norms[1])
-        return torch.layer_norm(projections.fc2(projections.fc1(states)).add_(states), *norms[2])
+
+        hidden = projections.fc1(states)
+        return torch.layer_norm(projections.fc2(hidden).add_(states), *norms[2])
 
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
         """Split (A * L, H * K) into heads, (A * H, L, K).
 
-        For fused projections, K is the width of everything that belongs to a head: a row is q1 k1
-            v1 q2 k2 v2 ...
+        For fused projections, K is the width of all that belongs to a head. A row is q1 k1 v1 q2 k2
+        v2 ...
         """
-        return (
-            states.view(-1, length, self._heads, states.shape[1] // self._heads)
-            .transpose(1, 2)
-            .flatten(0, 1)
-        )
+        width = states.shape[1] // self._heads
+        by_position = states.view(-1, length, self._heads, width)
+        return by_position.transpose(1, 2).flatten(0, 1)
 
     def _attend(
-        self, q: torch.Tensor, both: torch.Tensor, mask: torch.Tensor | None
+        self, q: torch.Tensor, cache: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """Attend from queries (A * H, N, K) to keys and values (A * H, .., 2K), and return joined
-        heads (R, H * K).
+        """Attend from queries (A * H, N, K) to a cache (A * H, .., 2K) of keys and values.
+
+        Return the heads concatenated, (R, H * K).
         """
         width, value_width = self._widths
-        keys, values, scaling = (
-            both.narrow(2, 0, width),
-            both.narrow(2, width, value_width),
-            width**-0.5,
-        )
+        scaling = width**-0.5
+        keys = cache.narrow(2, 0, width)
+        values = cache.narrow(2, width, value_width)
         if self.is_static:
             q, keys, values = (
-                each.view(-1, self._heads, *each.shape[1:]) for each in (q, keys, values)
+                states.view(-1, self._heads, *states.shape[1:]) for states in (q, keys, values)
             )
             attended = nn.functional.scaled_dot_product_attention(
                 q, keys, values, mask, scale=scaling
             )
         else:
             keys = keys.transpose(1, 2)
-            scores = (
-                torch.bmm(q, keys).mul_(scaling)
-                if mask is None
-                else torch.baddbmm(mask, q, keys, alpha=scaling)
-            )
+            if mask is None:
+                scores = torch.bmm(q, keys).mul_(scaling)
+            else:
+                scores = torch.baddbmm(mask, q, keys, alpha=scaling)
             attended = torch.bmm(scores.softmax(dim=-1), values)
             attended = attended.view(-1, self._heads, *attended.shape[1:])  # (A, H, N, K)
         return attended.transpose(1, 2).reshape(-1, self._heads * value_width)
 
 
-def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return an additive mask: 0 where the boolean `mask` is True, else the lowest number of
-    `dtype`.
-    """
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(
-        ~mask, torch.finfo(dtype).min
-    )
+def _additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return 0 where a boolean mask is True, else the lowest number of `dtype`."""
+    zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
+    return zeros.masked_fill_(~mask, torch.finfo(dtype).min)

@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search and greedy search over `DecoderSession`, with the results of transformers' loops and
-fewer copies.
+"""Beam search and greedy search over `DecoderSession`.
 
-A sentence leaves the batch once its result is final. Each step stores only its tokens and their
-parent beams; the hypotheses are read back from these at the end.
+The results are those of transformers' loops, with fewer copies. A sentence leaves the batch once
+its result is final. Each step stores only its tokens and their parent beams; the hypotheses are
+read back from these at the end.
 
 Shapes: B sentences of the batch, A sentences still searched, N beams, R = A * N rows, C candidates
 of a step, n hypotheses to return, P length of the prompt, T steps, V vocabulary.
@@ -30,12 +30,13 @@ from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, c
 
 logger = logging.get_logger(__name__)
 
-_BLOCK = 64  # tokens of a block in `top_k`
+_BLOCK = 64  # tokens per block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
 _STEPS_BETWEEN_LOOKS = 8  # on a device, because each look is a sync
 # Finished sentences are dropped when at most this share of the batch is left. Dropping copies the
-# rest, and on a GPU it costs the capture of a new graph, too.
-_WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
+# rest, and on a GPU a new graph must be captured, too.
+_WORTH_DROPPING = 0.75
+_WORTH_DROPPING_ON_DEVICE = 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
 _OF_THREAD = threading.local()  # its `captured` maps a device to (stream, last graph)
 _CACHES = {"cache", "past_key_values"}  # argument names in transformers since 5.24, and before
@@ -55,24 +56,25 @@ def can_search(
     generation_config: GenerationConfig,
     arguments: dict[str, Any],
 ) -> bool:
-    """Return True if the searches of this file give the same result as transformers' loops for
-    these arguments.
+    """Return True if the searches of this file support these arguments.
+
+    Then they give the same results as transformers' loops.
     """
-    config, given = (
-        generation_config,
-        {name for name, value in arguments.items() if value is not None},
-    )
+    config = generation_config
+    returns_scores = config.output_scores or config.output_logits
+    returns_states = config.output_attentions or config.output_hidden_states
+    if config.do_sample or returns_scores or returns_states:
+        return False
+    if config.cache_implementation is not None:
+        return False
+    if any(getattr(arguments.get(name), "_is_user_defined", False) for name in _CACHES):
+        return False
+
+    given = {name for name, value in arguments.items() if value is not None}
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
-    return (
-        not config.do_sample
-        and not (config.output_scores or config.output_logits)
-        and not (config.output_attentions or config.output_hidden_states)
-        and config.cache_implementation is None
-        and {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS
-        and not any(getattr(arguments.get(name), "_is_user_defined", False) for name in _CACHES)
-        and all(_is_known(criterion, config) for criterion in stopping_criteria)
-        and is_plain(model)
-    )
+    if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
+        return False
+    return all(_is_known(each, config) for each in stopping_criteria) and is_plain(model)
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
@@ -80,20 +82,19 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
-    return (
-        type(criterion) is EosTokenCriteria
-        and ends is not None
-        and torch.equal(criterion.eos_token_id, ends)
-    )
+    if type(criterion) is not EosTokenCriteria or ends is None:
+        return False
+    # A criterion made by the caller may keep its ids on the CPU.
+    return torch.equal(criterion.eos_token_id.to(ends.device), ends)
 
 
 @dataclass
 class SearchTask:
-    """Arguments and decoder state of the search of one call of `generate`."""
+    """Arguments and decoder state of one call of `generate`."""
 
     session: DecoderSession
     prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
-    limits: torch.Tensor  # (B,) largest number of generated tokens of each sentence
+    limits: torch.Tensor  # (B,) maximum number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
     has_nan: torch.Tensor  # () True once the model has given NaN scores
@@ -112,29 +113,32 @@ class SearchTask:
 
         Args:
             model: A model for which `can_search` is true.
-            input_ids: (B * N, P) prompts; each sentence's are repeated for its beams.
-            limits: (B,) largest number of generated tokens of each sentence.
+            input_ids: (B * N, P) prompts, repeated for the beams of each sentence.
+            limits: (B,) maximum number of generated tokens of each sentence.
             processors: Logits processors.
             generation_config: Its `num_beams` is N.
             arguments: Further arguments of transformers' search, for B * N rows.
         """
-        beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
+        num_beams = generation_config.num_beams
+        prompt = input_ids[::num_beams]
+        encoded = arguments["encoder_outputs"][0][::num_beams]
         mask = arguments.get("attention_mask")
-        encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
-        session = DecoderSession(
-            model, encoded[::beams], None if mask is None else mask[::beams], beams
-        )
+        if mask is not None:
+            mask = mask[::num_beams]
+        session = DecoderSession(model, encoded, mask, num_beams)
         session.read(prompt[:, :-1])
-        ends, has_nan = (
-            limits.new_empty(0) if ends is None else ends,
-            limits.new_zeros((), dtype=torch.bool),
-        )
+
+        ends = generation_config._eos_token_tensor
+        if ends is None:
+            ends = limits.new_empty(0)
+        has_nan = limits.new_zeros((), dtype=torch.bool)
         return cls(session, prompt, limits, ends, processors, has_nan)
 
     @property
     def is_row_by_row(self) -> bool:
-        """Return True if every processor treats rows independently, so that some rows can be left
-        out.
+        """Return True if every processor treats rows independently.
+
+        Then finished sentences can be dropped from the batch.
         """
         return all(type(each) in ROW_BY_ROW for each in self.processors)
 
@@ -143,7 +147,7 @@ class SearchTask:
     ) -> Iterable[torch.Tensor]:
         """Yield the scores (.., V) after the processors, for consecutive parts of the rows.
 
-        Processors that may not treat rows independently get all rows at once. They get copies,
+        Other processors than those of `is_row_by_row` get all rows at once. They get copies made
         outside of inference mode, because they may keep them.
 
         Args:
@@ -165,25 +169,27 @@ class SearchTask:
             for part in copies:
                 self.note(part.amax(dim=1))
             with torch.inference_mode(False), torch.no_grad():
-                whole = torch.cat(copies) if len(copies) > 1 else copies[0].clone()
-                result = self.processors(prefixes.clone(), whole)  # type: ignore[arg-type]  # LongTensor there
-            yield result.to(whole.dtype)
+                ids: Any = prefixes.clone()  # transformers declares torch.LongTensor
+                scores = torch.cat(copies)
+                result = self.processors(ids, scores)
+            yield result.to(scores.dtype)
 
     def note(self, scores: torch.Tensor) -> None:
         """Set `has_nan` if one of the scores is NaN."""
         self.has_nan |= scores.isnan().any()
 
     def ended(
-        self, tokens: torch.Tensor, limits: torch.Tensor, length: torch.Tensor
+        self, tokens: torch.Tensor, limits: torch.Tensor, length: torch.Tensor | int
     ) -> torch.Tensor:
         """Return an (A, C) mask: True for hypotheses that end with their newest token.
 
         Args:
             tokens: (A, C) newest tokens.
-            limits: (A, 1) largest number of generated tokens.
+            limits: (A, 1) maximum number of generated tokens.
             length: Number of generated tokens with the newest one, broadcastable to (A, C).
         """
-        return (tokens.unsqueeze(-1) == self.ends).any(dim=-1) | (limits <= length)
+        is_end_token = (tokens.unsqueeze(-1) == self.ends).any(dim=-1)
+        return is_end_token | (limits <= length)
 
 
 class Candidates(NamedTuple):
@@ -201,31 +207,38 @@ class Search:
     """
 
     def __init__(self, task: SearchTask, num_beams: int) -> None:
-        self._task, limits, new = task, task.limits, task.limits.new_zeros
-        num_sentences, self._num_steps = len(limits), int(limits.max())
-        # (A,) those still searched
+        limits = task.limits
+        num_sentences = len(limits)
+        self._task = task
+        self._num_steps = int(limits.max())
+        # The A sentences still searched: their indices in the batch (A,), whether their results
+        # can still change (A,), and their limits (A, 1).
         self._sentences = torch.arange(num_sentences, device=limits.device)
-        self._is_open = new(num_sentences, dtype=torch.bool).logical_not_()  # (A,) True: not final
-        self._limits = limits.unsqueeze(1)  # (A, 1)
-        # (A, 2, N): the newest token of each beam and its parent beam. Processors also need
-        # `_prefixes` (A, N, L), all tokens before the newest.
+        self._is_open = torch.ones_like(self._sentences, dtype=torch.bool)
+        self._limits = limits.unsqueeze(1)
+        # (A, 2, N) the newest token of each beam and its parent beam, with a view of each.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
         self._newest = torch.stack((tokens, task.session.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
+        # (A, N, L) all tokens before the newest, kept up to date for processors only.
         self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
-        # (T, B, 2, N): `_newest` of all steps, to read hypotheses back from. The current step
-        # writes at `_place`.
-        self._all = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
-        self._place: Any = new(1) if task.session.is_static else 0
+        # (T, B, 2, N) `_newest` of every step; hypotheses are read back from it.
+        self._history = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
+        # Index of the current step in `_history`. On a device it is a (1,) tensor, because a CUDA
+        # graph repeats any Python number of the step that was captured.
+        self._step_index: torch.Tensor | int = 0
+        if task.session.is_static:
+            self._step_index = limits.new_zeros(1)
 
     @property
-    def _length(self) -> Any:
-        """Return the number of generated tokens after the current step; on a device, a () float64
-        tensor.
+    def _length(self) -> torch.Tensor | int:
+        """Return the number of generated tokens after the current step.
+
+        On a device it is a () tensor in float64, as precise as the numbers of Python.
         """
-        return (
-            self._place.double().squeeze(0) + 1 if torch.is_tensor(self._place) else self._place + 1
-        )
+        if isinstance(self._step_index, int):
+            return self._step_index + 1
+        return self._step_index.double().squeeze(0) + 1
 
     def _step(self) -> None:
         raise NotImplementedError
@@ -233,54 +246,66 @@ class Search:
     def _advance(self) -> None:
         """Run one step and store its tokens and parents."""
         self._step()
-        self._all[self._place, self._sentences] = self._newest
-        self._place += 1
+        self._history[self._step_index, self._sentences] = self._newest
+        self._step_index += 1
 
     def _run(self) -> None:
         """Search until all results are final.
 
-        A GPU captures the second step of each shape, and then replays it.
+        On a GPU, the second step with the same shapes is captured as a CUDA graph, which runs this
+        step and the following ones. The first step loads the kernels.
         """
-        session, advance, num_alike = self._task.session, self._advance, 0
-        share = _WORTH_DROPPING_ON_DEVICE if session.is_static else _WORTH_DROPPING
+        session = self._task.session
+        uses_graphs = can_capture(session.device) and not self._task.processors
+        worth_dropping = _WORTH_DROPPING
+        if session.is_static:
+            worth_dropping = _WORTH_DROPPING_ON_DEVICE
+
+        advance = self._advance
+        num_alike = 0  # steps since the shapes last changed
         for step in range(1, self._num_steps + 1):
             if session.make_room():
-                advance, num_alike = self._advance, 0
-            elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
-                # the first step has loaded the kernels
+                advance = self._advance
+                num_alike = 0
+            if uses_graphs and num_alike == 1:
                 advance = capture(self._advance, session.device)
             advance()
-            num_alike, session.length = num_alike + 1, session.length + 1
-            if (
-                session.is_static
-                and session.has_room
-                and step % _STEPS_BETWEEN_LOOKS
-                and step < self._num_steps
-            ):
+            num_alike += 1
+            session.length += 1
+
+            is_look_due = step % _STEPS_BETWEEN_LOOKS == 0 or step == self._num_steps
+            if session.is_static and session.has_room and not is_look_due:
                 continue
             check_scores(self._task.has_nan)
-            if not (num_open := int(self._is_open.sum())):
+            num_open = int(self._is_open.sum())
+            if num_open == 0:
                 break
-            if num_open <= share * len(self._is_open) and self._task.is_row_by_row:
+            is_worthwhile = num_open <= worth_dropping * len(self._is_open)
+            if is_worthwhile and self._task.is_row_by_row:
                 self._keep(self._is_open.nonzero().squeeze(1))
-                advance, num_alike = self._advance, 0
+                advance = self._advance
+                num_alike = 0
 
     def _keep(self, kept: torch.Tensor) -> None:
         """Keep only the sentences with these indices (A,). The results of the others are final."""
         self._task.session.keep(kept)
-        for name in ("_sentences", "_is_open", "_limits", "_newest", "_prefixes"):
-            setattr(self, name, getattr(self, name)[kept])
+        self._sentences = self._sentences[kept]
+        self._is_open = self._is_open[kept]
+        self._limits = self._limits[kept]
+        self._newest = self._newest[kept]
         self._tokens, self._parents = self._newest.unbind(1)
+        self._prefixes = self._prefixes[kept]
 
     def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-        """Yield the scores (.., V) of the next tokens after the processors, for consecutive parts
-        of the rows.
+        """Yield the scores (.., V) of the next tokens after the processors.
+
+        Args:
+            parts: Scores (.., V) of consecutive parts of the R rows.
         """
         if self._task.processors:
             parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
-            self._prefixes = torch.cat(
-                (self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1
-            )
+            prefixes = self._prefixes.gather(1, parents)
+            self._prefixes = torch.cat((prefixes, self._tokens.unsqueeze(-1)), dim=-1)
         return self._task.processed(parts, self._prefixes.flatten(0, 1))
 
 
@@ -292,14 +317,17 @@ class BeamSearch(Search):
 
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
         super().__init__(task, num_beams)
-        self._rule, self._num_beams, self._is_early = rule, num_beams, is_early
+        self._rule = rule
+        self._num_beams = num_beams
+        self._is_early = is_early
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
-        # Finished hypotheses, best first: scores (B, N), and length, last token and parent beam of
-        # each (B, N, 3).
         shape = len(task.limits), num_beams
+        # Finished hypotheses, best first: (B, N) scores, -inf if there is none, and (B, N, 3)
+        # length, last token and parent beam of the last token.
         self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.session.dtype)
-        self._ends = task.limits.new_zeros(*shape, 3)
-        # (A, N) log-probabilities of running hypotheses
+        self._endings = task.limits.new_zeros(*shape, 3)
+        # (A, N) log-probabilities of running hypotheses. The first step continues only one beam,
+        # because all beams are equal.
         self._running = torch.zeros_like(self._scores)
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
 
@@ -315,55 +343,67 @@ class BeamSearch(Search):
             hypothesis.
         """
         self._run()
-        scores, ends = (each[:, : self._rule.num_wanted] for each in (self._scores, self._ends))
-        lengths = torch.where(scores == -torch.inf, 0, ends[..., 0])
-        tokens, beams = self._read_back(lengths, ends[..., 1], ends[..., 2])  # (B, n, T)
-        first_rows = (
-            torch.arange(len(scores), device=scores.device).view(-1, 1, 1) * self._num_beams
-        )
-        beams = torch.where(beams == -1, -1, beams + first_rows).int()
-        prompt = self._task.prompt.unsqueeze(1).expand(-1, scores.shape[1], -1)
-        sequences = torch.cat((prompt, tokens.masked_fill(tokens == -1, padding)), dim=2)
-        return sequences.flatten(0, 1), beams.flatten(0, 1), scores.flatten()
+        num_wanted = self._rule.num_wanted
+        scores = self._scores[:, :num_wanted]
+        lengths, last_tokens, last_parents = self._endings[:, :num_wanted].unbind(-1)
+        lengths = lengths.masked_fill(scores == -torch.inf, 0)
+        tokens, beams = self._read_back(lengths, last_tokens, last_parents)  # (B, n, T)
+
+        sentences = torch.arange(len(scores), device=scores.device)
+        first_rows = sentences.view(-1, 1, 1) * self._num_beams
+        rows = torch.where(beams == -1, -1, beams + first_rows).int()
+        prompt = self._task.prompt.unsqueeze(1).expand(-1, num_wanted, -1)
+        tokens = tokens.masked_fill(tokens == -1, padding)
+        sequences = torch.cat((prompt, tokens), dim=2)
+        return sequences.flatten(0, 1), rows.flatten(0, 1), scores.flatten()
 
     def _read_back(
-        self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor
+        self, lengths: torch.Tensor, last_tokens: torch.Tensor, last_parents: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the tokens (B, n, T) of hypotheses and the beams that they continue, with -1 after
-        the end.
+        """Read hypotheses back from `_history`.
 
         Args:
             lengths: (B, n) number of tokens of each hypothesis, 0 if there is none.
-            last: (B, n) last token of each.
-            parents: (B, n) the beam that the last token continues.
+            last_tokens: (B, n) last token of each.
+            last_parents: (B, n) the beam that the last token continues.
+
+        Returns:
+            (B, n, T) tokens and (B, n, T) the beams that they continue, -1 after the end.
         """
         longest = int(lengths.max())
         sequences = lengths.new_full((*lengths.shape, longest), -1)
         beams = sequences.clone()
-        token, beam = last, parents
+        token = last_tokens
+        beam = last_parents
         for length in range(longest, 0, -1):
-            is_last, is_inside = lengths == length, lengths > length
-            if length < longest:  # one step back, to what the parent beam held
-                tokens, origins = self._all[length - 1].unbind(1)
-                token = torch.where(is_inside, tokens.gather(1, beam), last)
-                beam = torch.where(is_inside, origins.gather(1, beam), parents)
-            is_there = is_last | is_inside
-            sequences[..., length - 1] = torch.where(is_there, token, -1)
-            beams[..., length - 1] = torch.where(is_there, beam, -1)
+            if length < longest:
+                # One step back: the token of `beam` in this step, and the beam it continues.
+                # Hypotheses that end at this length begin with their last token instead.
+                is_inside = lengths > length
+                tokens, parents = self._history[length - 1].unbind(1)
+                token = torch.where(is_inside, tokens.gather(1, beam), last_tokens)
+                beam = torch.where(is_inside, parents.gather(1, beam), last_parents)
+            has_token = lengths >= length
+            sequences[..., length - 1] = torch.where(has_token, token, -1)
+            beams[..., length - 1] = torch.where(has_token, beam, -1)
         return sequences, beams
 
     def _step(self) -> None:
-        """Continue with the best N candidates that do not end, and note which sentences' results
-        can still change.
+        """Continue with the best N candidates that do not end.
+
+        A sentence stays open while its running hypotheses can still change its result.
         """
-        candidates, length = self._continuations(), self._length
+        candidates = self._continuations()
+        length = self._length
         is_end = self._task.ended(candidates.tokens, self._limits, length)
         self._finish(candidates, is_end, length)
+
         scores = torch.where(is_end, candidates.scores + 10 * NO_HYPOTHESIS, candidates.scores)
         scores, order = scores.topk(self._num_beams)
         self._running.copy_(scores)
         torch.gather(candidates.tokens, 1, order, out=self._tokens)
         torch.gather(candidates.parents, 1, order, out=self._parents)
+
         finished = self._scores[self._sentences]
         self._is_open &= self._rule.can_improve(scores, finished, length).squeeze(1)
         if self._is_early:
@@ -372,42 +412,54 @@ class BeamSearch(Search):
     def _continuations(self) -> Candidates:
         """Return the best continuations of the newest tokens."""
         session = self._task.session
-        parts = self._processed(
-            session.log_probabilities(session.step(self._tokens, self._parents))
-        )
-        best = [top_k(part, self._num_candidates) for part in parts]
-        # (R, k)
-        scores, tokens = (
-            torch.cat(each) if len(best) > 1 else each[0] for each in zip(*best, strict=True)
-        )
+        states = session.step(self._tokens, self._parents)
+        row_scores = []
+        row_tokens = []
+        for part in self._processed(session.log_probabilities(states)):
+            best_scores, best_tokens = top_k(part, self._num_candidates)
+            row_scores.append(best_scores)
+            row_tokens.append(best_tokens)
+        scores = torch.cat(row_scores)  # (R, k)
+        tokens = torch.cat(row_tokens)
         self._task.note(scores)
-        num_sentences, width = len(self._sentences), scores.shape[1]
-        # (A, N * k)
-        scores = (scores.view(num_sentences, -1, width) + self._running.unsqueeze(-1)).flatten(1)
-        scores, order = scores.topk(self._num_candidates)
-        return Candidates(scores, tokens.view(num_sentences, -1).gather(1, order), order // width)
 
-    def _finish(self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor) -> None:
-        """Add the candidates that end, if they are among the best N, to the finished hypotheses;
-        keep the best N.
+        num_sentences = len(self._sentences)
+        width = scores.shape[1]
+        scores = scores.view(num_sentences, -1, width) + self._running.unsqueeze(-1)
+        scores, order = scores.flatten(1).topk(self._num_candidates)
+        tokens = tokens.view(num_sentences, -1).gather(1, order)
+        return Candidates(scores, tokens, parents=order // width)
+
+    def _finish(
+        self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
+    ) -> None:
+        """Add the candidates that end to the finished hypotheses, and keep the best N.
+
+        Only the best N candidates may end.
         """
-        can_end = is_end & (candidates.scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
+        exists = candidates.scores > NO_HYPOTHESIS
+        can_end = is_end & exists & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
-        if not (self._task.session.is_static or can_end.any()):
+        # On a device this look would be a sync.
+        if not self._task.session.is_static and not can_end.any():
             return
-        scores = torch.where(can_end, candidates.scores / self._rule.penalty(length), -torch.inf)
-        scores, order = torch.cat((self._scores[self._sentences], scores), dim=1).topk(
-            self._num_beams
-        )
-        lengths = torch.zeros_like(candidates.tokens) + self._place + 1
-        new = torch.stack((lengths, candidates.tokens, candidates.parents), dim=-1)
-        ends = torch.cat((self._ends[self._sentences], new), dim=1)
+
+        new_scores = candidates.scores / self._rule.penalty(length)
+        new_scores = torch.where(can_end, new_scores, -torch.inf)
+        scores = torch.cat((self._scores[self._sentences], new_scores), dim=1)
+        scores, order = scores.topk(self._num_beams)
         self._scores[self._sentences] = scores
-        self._ends[self._sentences] = ends.gather(1, order.unsqueeze(-1).expand(-1, -1, 3))
+
+        lengths = torch.zeros_like(candidates.tokens) + self._step_index + 1
+        new_endings = torch.stack((lengths, candidates.tokens, candidates.parents), dim=-1)
+        endings = torch.cat((self._endings[self._sentences], new_endings), dim=1)
+        order = order.unsqueeze(-1).expand(-1, -1, 3)
+        self._endings[self._sentences] = endings.gather(1, order)
 
     def _keep(self, kept: torch.Tensor) -> None:
         super()._keep(kept)
-        self._running, self._rule = self._running[kept], replace(self._rule, limits=self._limits)
+        self._running = self._running[kept]
+        self._rule = replace(self._rule, limits=self._limits)
 
 
 class GreedySearch(Search):
@@ -423,21 +475,22 @@ class GreedySearch(Search):
     def run(self) -> torch.Tensor:
         """Search all sentences, and return prompts with generated tokens (B, P + T)."""
         self._run()
-        tokens, limits = self._all[:, :, 0, 0].T, self._task.limits.unsqueeze(1)
-        is_end = self._task.ended(
-            tokens, limits, torch.arange(1, self._num_steps + 1, device=limits.device)
-        )
-        is_behind = is_end.cumsum(dim=1) > is_end
-        longest = int((~is_behind).sum(dim=1).max())
-        tokens = tokens.masked_fill(is_behind, self._padding)[:, :longest]
+        tokens = self._history[:, :, 0, 0].T  # (B, T)
+        limits = self._task.limits.unsqueeze(1)
+        lengths = torch.arange(1, self._num_steps + 1, device=limits.device)
+        is_end = self._task.ended(tokens, limits, lengths)
+        is_after_end = is_end.cumsum(dim=1) > is_end
+        longest = int((~is_after_end).sum(dim=1).max())
+        tokens = tokens.masked_fill(is_after_end, self._padding)[:, :longest]
         return torch.cat((self._task.prompt, tokens), dim=1)
 
     def _step(self) -> None:
-        session, is_open = self._task.session, self._is_open.unsqueeze(1)
+        session = self._task.session
         logits = session.logits(session.step(self._tokens))
         best = [part.max(dim=1, keepdim=True) for part in self._processed(logits)]
         self._task.note(torch.cat([part.values for part in best]))
-        tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open, self._padding)
+        tokens = torch.cat([part.indices for part in best])
+        tokens.masked_fill_(~self._is_open.unsqueeze(1), self._padding)
         self._tokens.copy_(tokens)
         self._is_open &= ~self._task.ended(tokens, self._limits, self._length).squeeze(1)
 
@@ -448,25 +501,27 @@ def can_capture(device: torch.device) -> bool:
 
 
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """Capture a step as a CUDA graph, and return a function that replays it at the cost of one
-    launch.
+    """Capture a step as a CUDA graph, and return a function that replays the graph.
 
-    The capture itself computes nothing. If it fails, the step itself is returned. The graphs of a
-    thread use one memory pool, one after the other. The last graph keeps the pool for the next
-    search.
+    A replay costs one launch. The capture itself computes nothing. If it fails, the step itself is
+    returned. The graphs of a thread use one memory pool, one after the other. The last graph keeps
+    the pool for the next search.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
-        current, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
-        stream, last = captured.pop(device, None) or (torch.cuda.Stream(), None)
-        if last is None:
+        current = torch.cuda.current_stream()
+        graph = torch.cuda.CUDAGraph()
+        stream, last_graph = captured.pop(device, (None, None))
+        if last_graph is None:
+            stream = torch.cuda.Stream()
+            pool = None
             torch.cuda.empty_cache()  # a capture cannot use the memory that torch has cached
+        else:
+            pool = last_graph.pool()
         stream.wait_stream(current)
         try:
             with torch.cuda.stream(stream):
-                graph.capture_begin(
-                    None if last is None else last.pool(), capture_error_mode="thread_local"
-                )
+                graph.capture_begin(pool, capture_error_mode="thread_local")
                 try:
                     step()
                 finally:
@@ -482,21 +537,23 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
 
 
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the `k` best scores of each row of (R, V) and their indices, best first; all if there
-    are fewer.
+    """Return the `k` best scores of each row of (R, V) and their indices, best first.
 
-    For large inputs it finds the best score of each block of tokens, then searches only the best
-    blocks. This is twice as fast on a CPU.
+    If V is smaller than `k`, all scores are returned. Large inputs are searched in two steps: find
+    the blocks of tokens with the best maxima, then the best scores in these blocks. This is twice
+    as fast on a CPU.
     """
-    num_blocks = scores.shape[1] // _BLOCK
+    num_rows, num_tokens = scores.shape
+    num_blocks = num_tokens // _BLOCK
     if num_blocks < 2 * k or scores.numel() < _FEW_SCORES:
-        return scores.topk(min(k, scores.shape[1]))
-    blocks = scores[:, : num_blocks * _BLOCK].unflatten(1, (num_blocks, _BLOCK))
-    places = blocks.amax(dim=2).topk(k).indices.unsqueeze(2)  # (R, k, 1)
-    rest = torch.arange(num_blocks * _BLOCK, scores.shape[1], device=scores.device).expand(
-        len(scores), -1
-    )
+        return scores.topk(min(k, num_tokens))
+
+    end = num_blocks * _BLOCK
+    maxima = scores[:, :end].unflatten(1, (num_blocks, _BLOCK)).amax(dim=2)
+    blocks = maxima.topk(k).indices.unsqueeze(2)  # (R, k, 1)
     inside = torch.arange(_BLOCK, device=scores.device)
-    places = torch.cat(((places * _BLOCK + inside).flatten(1), rest), dim=1)
-    best, order = scores.gather(1, places).topk(k)
-    return best, places.gather(1, order)
+    in_blocks = (blocks * _BLOCK + inside).flatten(1)
+    after_blocks = torch.arange(end, num_tokens, device=scores.device).expand(num_rows, -1)
+    indices = torch.cat((in_blocks, after_blocks), dim=1)
+    best, order = scores.gather(1, indices).topk(k)
+    return best, indices.gather(1, order)

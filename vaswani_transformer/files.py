@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files: the table of a run's files, JSON, lines of text, writing through temporary files, and a
-lock.
-"""
+"""Files of a run, JSON, lines of text, writing through temporary files, and a lock."""
 
 from __future__ import annotations
 
@@ -91,9 +89,11 @@ CARD_MARKER = (
 
 def run_files(folder: Path) -> list[Path]:
     """Return the files and folders that `--overwrite` deletes; without any, there is no run."""
-    return [
-        path for file in RUN_FILES if file.overwritten for path in sorted(folder.glob(file.name))
-    ]
+    paths: list[Path] = []
+    for file in RUN_FILES:
+        if file.overwritten:
+            paths.extend(sorted(folder.glob(file.name)))
+    return paths
 
 
 def clear_run(folder: Path) -> None:
@@ -138,11 +138,10 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 @contextlib.contextmanager
 def writing_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary file that replaces `path` after the block, or is deleted if the block
-    fails.
+    """Yield a temporary file that replaces `path` after the block.
 
-    If either file is a link, the link itself is replaced, because a link in a downloaded folder may
-    lead anywhere.
+    If the block fails, the temporary file is deleted. If either file is a link, the link itself is
+    replaced, because a link in a downloaded folder may lead anywhere.
     """
     beside = path.with_name(path.name + ".part")
     beside.unlink(missing_ok=True)
@@ -155,10 +154,9 @@ def writing_beside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
-    """Yield an empty folder that becomes `output_dir` after the block, or is deleted if the block
-    fails.
+    """Yield an empty folder that becomes `output_dir` after the block.
 
-    Until then it is next to `output_dir`, as export-*.part.
+    Until then it is next to `output_dir`, as export-*.part. If the block fails, it is deleted.
 
     Raises:
         ValueError: `output_dir` is a file or holds files.
@@ -174,7 +172,7 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     try:
         yield beside
         with contextlib.suppress(FileNotFoundError):
-            path.rmdir()  # it is empty; some systems cannot rename to an existing folder
+            path.rmdir()  # is empty; some systems cannot rename to an existing folder
         beside.rename(path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -199,8 +197,9 @@ def json_text(value: Any) -> str:
 
 @contextlib.contextmanager
 def locking(folder: Path) -> Iterator[None]:
-    """Create a folder and lock it for this process. After the block, delete the folder if it is
-    empty.
+    """Create a folder and lock it for this process.
+
+    After the block, the lock is released, and the folder is deleted if it is empty.
 
     Raises:
         ValueError: Another process has locked it.
@@ -215,12 +214,13 @@ def locking(folder: Path) -> Iterator[None]:
             "is writing it now. Wait for its end, stop it, or pass another folder."
         ) from error
     except OSError as error:
-        if error.errno != errno.ENOLCK:  # a network file system without locks
+        has_no_locks = error.errno == errno.ENOLCK  # of a network file system
+        if not has_no_locks:
             raise
     try:
         yield
     finally:
-        # Windows deletes no open file; the folder may not be empty
+        # Windows does not delete an open file, and a folder with files stays.
         with contextlib.suppress(OSError):
             os.unlink(lock.lock_file)
             folder.rmdir()
@@ -236,10 +236,11 @@ def check_no_link_out(path: Path, folder: Path) -> None:
     Raises:
         ValueError: The path is such a link.
     """
-    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
-    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
+    target = path.resolve()
+    blobs = folder.resolve().parent.parent / "blobs"
+    if not (target.is_relative_to(folder.resolve()) or target.parent == blobs):
         raise ValueError(
-            f"`model` must hold its files itself, got a link from {path} to {place}. Replace the "
+            f"`model` must hold its files itself, got a link from {path} to {target}. Replace the "
             "link by a copy if the file is meant to be public."
         )
 
@@ -291,14 +292,17 @@ def decode_lines(
             offset), or carriage returns alone end the lines.
     """
     # A byte order mark (3), the line end (2), and one byte more to notice a line that is too long.
-    for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
+    read_line = partial(stream.readline, max_bytes + 6)
+    for number, raw in enumerate(iter(read_line, b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1 and b"\r" in content and not raw.endswith(b"\n"):
             raise ValueError(
                 f"`{name}` must have lines that end in line feeds, got the line ends of an old "
                 "Mac, carriage returns alone. Convert them, for example with `tr '\\r' '\\n'`."
             )
-        begin = len(_BYTE_ORDER_MARK) if number == 1 and content.startswith(_BYTE_ORDER_MARK) else 0
+        begin = 0
+        if number == 1 and content.startswith(_BYTE_ORDER_MARK):
+            begin = len(_BYTE_ORDER_MARK)
         if len(content) - begin > max_bytes:
             raise ValueError(
                 f"`{name}` must have at most {max_bytes} bytes in a line, got more in line "
@@ -308,10 +312,10 @@ def decode_lines(
         try:
             text = content[begin:].decode("utf-8")
         except UnicodeDecodeError as error:
-            place = begin + error.start
+            position = begin + error.start
             raise ValueError(
-                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} at "
-                f"byte offset {offset + place}. Convert it to UTF-8, for example with iconv, or "
+                f"`{name}` must be UTF-8 text, got byte 0x{raw[position]:02x} in line {number} at "
+                f"byte offset {offset + position}. Convert it to UTF-8, for example with iconv, or "
                 "remove the line."
             ) from error
         yield text
@@ -321,16 +325,14 @@ def decode_lines(
 def is_stream(file: str | Path) -> bool:
     """Return True if an output is stdout, a device or a pipe."""
     path = Path(file)
-    return str(file) == STANDARD_STREAM or (
-        path.exists() and not path.is_file() and not path.is_dir()
-    )
+    is_special = path.exists() and not (path.is_file() or path.is_dir())
+    return is_special or str(file) == STANDARD_STREAM
 
 
 def check_outputs(
     outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()
 ) -> None:
-    """Refuse outputs that cannot be written, or that would replace another file of the same
-    command.
+    """Refuse outputs that cannot be written, or would replace another file of the command.
 
     Args:
         outputs: Files to write, by their names in error messages; None is no file and "-" is
@@ -341,9 +343,11 @@ def check_outputs(
         ValueError: An output is a folder, its folder cannot be written to, or the output or its
             temporary file is also an input or another output.
     """
-    others = {
-        Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM
-    }
+    others = set()
+    for file in inputs:
+        if file is not None and str(file) != STANDARD_STREAM:
+            others.add(Path(file).resolve())
+
     for name, file in outputs.items():
         if file is None or is_stream(file):
             continue
@@ -354,7 +358,8 @@ def check_outputs(
                 "the folder first, or pass another file."
             )
         own = {path, path.with_name(path.name + ".part")}
-        if taken := own & others:
+        taken = own & others
+        if taken:
             raise ValueError(
                 f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also an input "
                 "or another output. Pass another file."
@@ -363,8 +368,9 @@ def check_outputs(
 
 
 def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
-    """Write one line for each string, and return the number of lines. A line feed inside a string
-    becomes a space.
+    """Write one line for each string, and return the number of lines.
+
+    A line feed inside a string becomes a space.
 
     Args:
         lines: Strings to write.
@@ -378,9 +384,8 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
         elif is_stream(output_file):
             stream = stack.enter_context(open(output_file, "wb"))
         else:
-            stream = stack.enter_context(
-                open(stack.enter_context(writing_beside(Path(output_file).resolve())), "wb")
-            )
+            path = stack.enter_context(writing_beside(Path(output_file).resolve()))
+            stream = stack.enter_context(open(path, "wb"))
         for line in lines:
             stream.write(line_bytes(line))
             num_lines += 1

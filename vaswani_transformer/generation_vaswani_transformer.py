@@ -1,7 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, exact stop, input +
-50 tokens.
+"""Decoding of section 6.1 inside transformers' `generate`.
+
+That is beam search with GNMT's length penalty, an exact stopping rule and at most 50 tokens more
+than the source.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
 `_beam_search`. These two run the search of this package (fast_search) if it supports the call,
@@ -50,8 +52,9 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
-    """Disable cuDNN's attention within the context, because on a GPU it needs 0.4 s or more for
-    each new shape.
+    """Disable cuDNN's attention within the context.
+
+    On a GPU it needs 0.4 s or more for each new shape.
     """
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
@@ -76,9 +79,8 @@ class SourceLengthCriteria(StoppingCriteria):
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """Return a (rows,) mask: True for the rows of sentences that have reached their limit."""
         generated = input_ids.shape[1] - self.prompt_length
-        return (self.limits <= generated).repeat_interleave(
-            input_ids.shape[0] // self.limits.shape[0]
-        )
+        num_each = len(input_ids) // len(self.limits)
+        return (self.limits <= generated).repeat_interleave(num_each)
 
 
 class CheckedScores(LogitsProcessor):
@@ -93,22 +95,21 @@ class CheckedScores(LogitsProcessor):
 class VaswaniTransformerGenerationMixin(GenerationMixin):
     """`generate` with the paper's score, stopping rule and output limit.
 
-    The key `max_new_tokens_over_source` (50) of the generation config limits the output of each
-    sentence to the length of its source plus that many tokens, `</s>` included. Any
+    The generation config has two more keys. `max_new_tokens_over_source` (50) limits the output of
+    each sentence to the length of its source plus that many tokens, `</s>` included. Any
     `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call or is in
     a GenerationConfig passed to the call. A `max_length` in the model's own generation config is
     ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
 
-    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c +
-    1))^`length_penalty`. With 0 the penalty is length^`length_penalty`, as in fairseq and
-    transformers.
+    `length_penalty_offset` (5) is c in ((c + length) / (c + 1))^alpha, where alpha is
+    `length_penalty`. With 0 the penalty is length^alpha, as in fairseq and transformers.
 
     Paper: section 6.1.
     """
 
-    # The types of transformers need [misc] and [arg-type] ignored below: none of its models
-    # fulfills its protocol for `self`, and no function of torch returns the torch.LongTensor of its
-    # token ids.
+    # [misc] and [arg-type] are ignored below because of transformers' types: no model fulfills
+    # its protocol for `self`, and no function of torch returns the torch.LongTensor that it
+    # declares for token ids.
     config: VaswaniTransformerConfig
     generation_config: Any  # with the keys of this package
 
@@ -122,8 +123,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             max_new_tokens_over_source=PAPER_OVER_SOURCE,
             allow_custom_entries=True,
         )
-        # transformers drops unknown keys from a file that says it was derived from a model's
-        # config.
+        # If this is True in a file, transformers drops the file's unknown keys.
         self.generation_config._from_model_config = False
 
     @functools.wraps(GenerationMixin.generate)
@@ -134,56 +134,62 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def set_default_search(self) -> None:
-        """Make section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless a
-        search was chosen.
+        """Make section 6.1's beam search the default of `generate`: beam 4 and alpha 0.6.
 
         The trainer of this package calls this method, and so does loading without a
         generation_config.json. Call it before you train a new model with the trainer of
-        transformers. Saving keeps the result. A generation config without the keys of this package
-        is left unchanged.
+        transformers. Saving keeps the result. Nothing is changed if the generation config already
+        sets a number of beams or sampling, or lacks the keys of this package.
         """
         own = self.generation_config
-        if (
-            hasattr(own, "max_new_tokens_over_source")
-            and own.num_beams is None
-            and not own.do_sample
-        ):
+        has_own_keys = hasattr(own, "max_new_tokens_over_source")
+        has_chosen_search = own.num_beams is not None or own.do_sample
+        if has_own_keys and not has_chosen_search:
             own.num_beams = PAPER_BEAMS
-            own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
+            if own.length_penalty is None:
+                own.length_penalty = PAPER_ALPHA
 
     def _prepare_generation_config(
         self, generation_config: Any, **kwargs: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """Prepare the config of a call: choose between the limits, and check limit and length
-        penalty.
+        """Prepare the config of a call.
+
+        This chooses between the limits, and checks limit and length penalty.
         """
+        own = self.generation_config
+        passed = {}
+        if generation_config is not None:
+            passed = generation_config.to_dict()
+            is_own = passed == own.to_dict()
+            if is_own or _holds_trainers_defaults(generation_config):
+                passed["max_length"] = None  # a default, not a choice for this call
         is_limit_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
-        own = self.generation_config
-        passed = {} if generation_config is None else generation_config.to_dict()
-        if generation_config is not None and (
-            _holds_trainers_defaults(generation_config) or passed == own.to_dict()
-        ):
-            passed["max_length"] = None  # a default, not a choice for this call
         given = {**passed, **kwargs}
         prepared: Any
         prepared, model_kwargs = super()._prepare_generation_config(  # type: ignore[misc]
             generation_config, **kwargs
         )
-        if not is_limit_given:
+
+        if is_limit_given:
+            other_limits = kwargs
+        else:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-        chosen = kwargs if is_limit_given else {**given, "max_new_tokens": prepared.max_new_tokens}
-        if chosen.get("max_length") is not None or chosen.get("max_new_tokens") is not None:
-            over_source = None
-        # transformers would set 1.0
+            other_limits = {**given, "max_new_tokens": prepared.max_new_tokens}
+        for name in ("max_length", "max_new_tokens"):
+            if other_limits.get(name) is not None:
+                over_source = None
+
         if given.get("length_penalty") is None and own.length_penalty is None:
-            prepared.length_penalty = (
-                PAPER_ALPHA if hasattr(own, "max_new_tokens_over_source") else 1.0
-            )
+            prepared.length_penalty = 1.0  # as in transformers
+            if hasattr(own, "max_new_tokens_over_source"):
+                prepared.length_penalty = PAPER_ALPHA
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
-        prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
+        if offset is None:
+            offset = GNMT_OFFSET
+        prepared.length_penalty_offset = offset
         prepared.max_new_tokens_over_source = over_source
         check_length_penalty(prepared.length_penalty, prepared.length_penalty_offset)
         check_over_source(over_source)
@@ -194,20 +200,22 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                     "while its `max_new_tokens_over_source` is set. Set `max_new_tokens`, or pass "
                     "`max_length` to `generate`."
                 )
-            prepared.max_length = prepared.max_new_tokens = None
+            prepared.max_length = None
+            prepared.max_new_tokens = None
         return prepared, model_kwargs
 
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
-        """Size the buffers for the longest limit of the batch.
+        """Set the length of the buffers to the longest limit of the batch.
 
         Each sentence still ends at its own limit.
         """
         over_source = generation_config.max_new_tokens_over_source
         if over_source is not None:
-            generation_config.max_new_tokens = kwargs["inputs_tensor"].shape[1] + over_source
+            longest = kwargs["inputs_tensor"].shape[1] + over_source
             if self.config.position_encoding == "learned":
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
-                generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
+                longest = min(longest, room)
+            generation_config.max_new_tokens = longest
         return super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
 
     def _sample(  # type: ignore[override]  # other arguments are passed by name
@@ -263,12 +271,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 task = SearchTask.of(
                     self, input_ids, limits, logits_processor, generation_config, kwargs
                 )
-                search = BeamSearch(
-                    task,
-                    rule,
-                    generation_config.num_beams,
-                    generation_config.early_stopping is True,
-                )
+                is_early = generation_config.early_stopping is True
+                search = BeamSearch(task, rule, generation_config.num_beams, is_early)
                 found = search.run(self._padding(generation_config))
             # normal tensors, outside of inference mode
             sequences, beams, scores = (each.clone() for each in found)
@@ -289,16 +293,16 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         logits_processor: LogitsProcessorList,
         **arguments: Any,
     ) -> Any:
-        """Run transformers' loop by `rule`. The loop passes the rule on as its `length_penalty`.
+        """Run transformers' loop by `rule`.
 
-        Finished sequences are padded with `<pad>`. Transformers reads id 0 as "none" and would pad
-        with `</s>`.
+        The loop passes its `length_penalty` to two methods that are overridden below, so the rule
+        takes its place. Finished sequences are padded with `<pad>`. Transformers would pad with
+        `</s>`, because it reads the id 0 of `<pad>` as no id.
         """
         prompt_length = input_ids.shape[1]
+        limits = rule.limits.squeeze(1)
+        arguments["stopping_criteria"].append(SourceLengthCriteria(limits, prompt_length))
         config = arguments["generation_config"]
-        arguments["stopping_criteria"].append(
-            SourceLengthCriteria(rule.limits.squeeze(1), prompt_length)
-        )
         padding = self._padding(config)
         config._pad_token_tensor = torch.tensor(-1)
         config.length_penalty = rule
@@ -307,12 +311,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             input_ids, logits_processor=processors, **arguments
         )
         scores = rule.scores[:, : rule.num_wanted].flatten()
-        sequences = output if torch.is_tensor(output) else output.sequences
-        sequences[scores == -torch.inf, prompt_length:] = -1  # fewer hypotheses were found
-        sequences.masked_fill_(sequences == -1, padding)
-        if not torch.is_tensor(output):
+        is_missing = scores == -torch.inf
+        if torch.is_tensor(output):
+            sequences = output
+        else:
+            sequences = output.sequences
             output.sequences_scores = scores
-            output.beam_indices[scores == -torch.inf] = -1
+            output.beam_indices[is_missing] = -1
+        sequences[is_missing, prompt_length:] = -1
+        sequences.masked_fill_(sequences == -1, padding)
         return output
 
     def _limits(
@@ -322,34 +329,33 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         mask = arguments.get("attention_mask")
         encoded = arguments["encoder_outputs"][0]
         over_source = config.max_new_tokens_over_source
-        limits = torch.full(
-            (len(encoded),), config.max_length - input_ids.shape[1], device=encoded.device
-        )
-        if over_source is not None and mask is not None:  # `max_length` is for the longest source
-            limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
+        longest = config.max_length - input_ids.shape[1]  # for the longest source
+        limits = torch.full((len(encoded),), longest, device=encoded.device)
+        if over_source is not None and mask is not None:
+            source_lengths = (mask != 0).sum(dim=-1)
+            limits = torch.minimum(source_lengths + over_source, limits)
         return limits[:: config.num_beams]
 
     def _padding(self, generation_config: Any) -> int:
         """Return the id that pads finished sequences."""
         pad = generation_config._pad_token_tensor
-        return (self.config.pad_token_id or 0) if pad is None else int(pad)
+        if pad is None:
+            return self.config.pad_token_id or 0
+        return int(pad)
 
     def _update_finished_beams(  # type: ignore[override]  # other arguments are passed by name
         self, *, cur_len: int, decoder_prompt_len: int, length_penalty: SearchRule, **state: Any
     ) -> tuple[torch.Tensor, ...]:
-        """Score the hypotheses that end in this step by GNMT's penalty instead of their length.
+        """Score the hypotheses that end in this step by GNMT's penalty.
 
         Excluded hypotheses get -inf. Transformers adds -1e9 instead. With a negative alpha, real
-        scores can be as low, and fp32 rounds a score away when it adds -1e9.
+        scores can be as low, and in fp32 a score is lost when -1e9 is added.
         """
         log_probs = state["topk_log_probs"]
         is_finished = state["is_sent_finished"]
         is_full = torch.all(is_finished, dim=-1, keepdim=True) & (state["early_stopping"] is True)
-        ends = (
-            state["next_token_hits_stopping_criteria"]
-            & state["top_num_beam_mask"]
-            & (log_probs > NO_HYPOTHESIS)
-        )
+        ends = state["next_token_hits_stopping_criteria"] & state["top_num_beam_mask"]
+        ends = ends & (log_probs > NO_HYPOTHESIS)
         ends = ends & state["is_early_stop_heuristic_unsatisfied"] & ~is_full
         penalty = length_penalty.penalty(cur_len + 1 - decoder_prompt_len)
         state["topk_log_probs"] = torch.where(ends, log_probs / penalty, -torch.inf)
@@ -372,23 +378,22 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         length_penalty: SearchRule,
         **state: Any,
     ) -> torch.Tensor:
-        """Return a (B, 1) mask:
+        """Return a (B, 1) mask: True for sentences that can still improve.
 
-        True for sentences that can still improve; see `SearchRule.can_improve`.
+        See `SearchRule.can_improve`.
         """
-        return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
-            running_beam_scores, beam_scores, cur_len - decoder_prompt_len
-        )
+        length = cur_len - decoder_prompt_len
+        can_improve = length_penalty.can_improve(running_beam_scores, beam_scores, length)
+        return is_early_stop_heuristic_unsatisfied & can_improve
 
 
 def _holds_trainers_defaults(generation_config: Any) -> bool:
-    """Return True if all defaults are filled in and `max_length` is its default, as
-    `Seq2SeqTrainer.evaluate` does.
+    """Return True if all defaults are filled in and `max_length` is its default.
+
+    `Seq2SeqTrainer.evaluate` fills them in.
     """
     defaults = generation_config._get_default_generation_params()
-    missing = [
-        name
-        for name in defaults
-        if getattr(generation_config, name) is None and defaults[name] is not None
-    ]
-    return not missing and bool(generation_config.max_length == defaults["max_length"])
+    for name, default in defaults.items():
+        if default is not None and getattr(generation_config, name) is None:
+            return False
+    return bool(generation_config.max_length == defaults["max_length"])

@@ -20,12 +20,13 @@ from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_o
 
 IGNORE_INDEX = -100
 
-# Limits of a chunk of the fused loss: 256 MiB of fp32 logits, and 512 tokens on CPUs. Smaller
-# chunks would fit a CPU's cache, but each chunk reads the whole weight and its gradient, and that
-# costs more. oneDNN allocates memory for every product. Above 32 MiB the C library requests it from
-# the system each time.
+# Limits of a chunk of the fused loss. The first is 256 MiB of fp32 logits.
 _CHUNK_LOGITS = 2**26
+# Smaller chunks would fit a CPU's cache, but each chunk reads the whole weight and its gradient.
+# That costs more.
 _CHUNK_TOKENS_ON_CPU = 512
+# oneDNN allocates memory for every product. Above 32 MiB the C library requests it from the system
+# each time.
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 
@@ -64,26 +65,27 @@ def translation_loss(
     flat_logits = logits.reshape(-1, logits.shape[-1])
     if flat_logits.dtype in (torch.float16, torch.bfloat16):
         flat_logits = flat_logits.float()
-    num_items_in_batch = _divisor(num_items_in_batch, flat_labels)
+    divisor = _divisor(num_items_in_batch, flat_labels)
+
     if not label_smoothing_factor:
         nll = nn.functional.cross_entropy(
             flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum"
         )
-        return nll / num_items_in_batch, None
+        return nll / divisor, None
+
     # The same as `cross_entropy(label_smoothing=...)`, written out so that both losses share one
     # log-softmax.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
     uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
     loss = (1.0 - label_smoothing_factor) * nll + label_smoothing_factor * uniform
-    return loss / num_items_in_batch, nll.detach() / num_items_in_batch
+    return loss / divisor, nll.detach() / divisor
 
 
 def can_fuse(head: nn.Module) -> bool:
-    """Return True if `fused_translation_loss` gives the same result as calling this output
-    projection.
+    """Return True if `fused_translation_loss` may compute this output projection itself.
 
-    It does for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and
+    It may for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and
     offloading change the result of a call.
     """
     hooks = (
@@ -110,8 +112,8 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The forward pass computes the gradients chunk by chunk, from a chunk's logits. On CPUs it skips
-    padding.
+    The forward pass computes logits chunk by chunk, and already the gradients from them. On CPUs it
+    skips padding.
 
     Args:
         states: (B, T, D) output of the decoder.
@@ -124,18 +126,24 @@ def fused_translation_loss(
     """
     labels = labels.to(states.device)
     is_real = labels != IGNORE_INDEX
-    divisor, weight = (
-        _divisor(num_items_in_batch, labels),
-        weight if torch.is_grad_enabled() else weight.detach(),
-    )
+    divisor = _divisor(num_items_in_batch, labels)
+    if not torch.is_grad_enabled():
+        weight = weight.detach()
+
     if states.device.type == "cpu" and not torch.compiler.is_compiling():
-        states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
-    else:  # to learn N would sync: all B * T tokens are computed, and ignored ones do not count
+        states = states[is_real]  # (N, D)
+        labels = labels[is_real]  # (N,)
+    else:
+        # On a device, counting the N real tokens would sync. So all B * T tokens are computed, and
+        # the loss ignores the others.
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
+
     loss, nll = _FusedLoss.apply(
         states.reshape(-1, states.shape[-1]), weight, labels.reshape(-1), label_smoothing_factor
     )
-    return loss / divisor, nll / divisor if label_smoothing_factor else None
+    if not label_smoothing_factor:
+        return loss / divisor, None
+    return loss / divisor, nll / divisor
 
 
 def _divisor(
@@ -144,11 +152,9 @@ def _divisor(
     """Return the divisor of sums over tokens, on the device of the labels."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
-    return (
-        num_items_in_batch.to(labels.device)
-        if torch.is_tensor(num_items_in_batch)
-        else num_items_in_batch
-    )
+    if torch.is_tensor(num_items_in_batch):
+        return num_items_in_batch.to(labels.device)
+    return num_items_in_batch
 
 
 class _FusedLoss(torch.autograd.Function):
@@ -167,13 +173,14 @@ class _FusedLoss(torch.autograd.Function):
         label_smoothing_factor: float,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         device = states.device.type
-        dtype = (
-            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-        )
+        dtype = weight.dtype
+        if torch.is_autocast_enabled(device):
+            dtype = torch.get_autocast_dtype(device)
+        compute: Any = _loss_and_gradients
+        if torch.compiler.is_compiling():
+            compute = _opaque_loss_and_gradients
+
         with torch.autocast(device, enabled=False):
-            compute = (
-                _opaque_loss_and_gradients if torch.compiler.is_compiling() else _loss_and_gradients
-            )
             loss, nll, states_grad, weight_grad = compute(
                 states.to(dtype),
                 weight.to(dtype),
@@ -190,8 +197,12 @@ class _FusedLoss(torch.autograd.Function):
     def backward(
         ctx: Any, loss_grad: torch.Tensor, nll_grad: Any
     ) -> tuple[torch.Tensor | None, ...]:
-        grads = [None if grad is None else grad * loss_grad for grad in ctx.saved_tensors]
-        return *grads, None, None
+        states_grad, weight_grad = ctx.saved_tensors
+        if states_grad is not None:
+            states_grad = states_grad * loss_grad
+        if weight_grad is not None:
+            weight_grad = weight_grad * loss_grad
+        return states_grad, weight_grad, None, None
 
 
 def _loss_and_gradients(
@@ -201,64 +212,73 @@ def _loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: tuple[bool, ...],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Return the sums of smoothed and plain loss, at least in fp32, and the gradients of the
-    smoothed one.
+    """Return the sums of smoothed and plain loss, and the gradients of the smoothed loss.
 
-    d loss / d logits is softmax - target distribution. The target distribution has a uniform part,
-    label_smoothing_factor / V for all tokens and words. This part enters only as sums: of the
-    weight's rows for states, of the states for the weight.
+    Both sums are at least in fp32. d loss / d logits is softmax - target distribution. The target
+    distribution has a uniform part, label_smoothing_factor / V for all tokens and words. Its
+    contribution to the gradients needs no logits: for states it is the mean row of the weight, for
+    the weight the sum of the states, each times a constant.
     """
-    num_tokens, vocab_size = states.shape[0], weight.shape[0]
+    num_tokens = states.shape[0]
+    vocab_size = weight.shape[0]
     is_onednn = runs_on_onednn(states, weight)
     chunk = _chunk_size(states, vocab_size, is_onednn)
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
-    # its product with a state is the mean of the state's logits
     mean_row = weight.mean(dim=0, dtype=precise)
     loss, nll = states.new_zeros(2, dtype=precise)
-    # All chunks write their logits here; oneDNN allocates its own.
-    buffer = states.new_empty(0 if is_onednn else chunk, vocab_size)
-    # once even without tokens, for gradients of zero
+    if not is_onednn:  # oneDNN allocates memory for every product
+        buffer = states.new_empty(chunk, vocab_size)
+
+    # Without tokens there is one empty chunk. It sets the gradient of the weight to zero.
     for start in range(0, max(1, num_tokens), chunk):
         rows = slice(start, start + chunk)
-        part, right = states[rows], labels[rows].clamp(min=0).unsqueeze(1)  # (C, D), (C, 1)
-        logits = (
-            multiply(part, weight)
-            if is_onednn
-            else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
-        )
+        part = states[rows]  # (C, D)
+        right = labels[rows].clamp(min=0).unsqueeze(1)  # (C, 1)
+        is_ignored = labels[rows] == IGNORE_INDEX
+        if is_onednn:
+            logits = multiply(part, weight)
+        else:
+            logits = torch.mm(part, weight.T, out=buffer[: part.shape[0]])
         logits = logits.to(precise)  # (C, V)
-        right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
+
+        # `sub_` and `exp_` overwrite the logits, so read them first.
+        right_logits = logits.gather(1, right)
+        mean_logits = part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
         exps = logits.sub_(largest).exp_()
         exp_sums = exps.sum(dim=1, keepdim=True)
         log_sums = exp_sums.log() + largest
-        is_ignored = labels[rows] == IGNORE_INDEX
+
         part_nll = (log_sums - right_logits).squeeze(1).masked_fill(is_ignored, 0.0).sum()
         nll = nll + part_nll
         uniform = (log_sums.squeeze(1) - mean_logits).masked_fill(is_ignored, 0.0).sum()
         loss = loss + (1.0 - label_smoothing_factor) * part_nll + label_smoothing_factor * uniform
         if not any(needs_grad):
             continue
-        if states.dtype != precise:  # in fp32 it is cheaper to divide the narrower factors
-            exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
-        # softmax - target distribution, times exp_sums; the uniform part of the target is
-        # subtracted below
+
+        # `slope` is exp_sums * (softmax - target distribution) without the uniform part of the
+        # target. In fp32 it is cheaper to divide its products, or the states, by exp_sums.
+        if states.dtype != precise:
+            exps = exps.div_(exp_sums)
+            exp_sums = torch.ones_like(exp_sums)
         slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
         slope = slope.to(states.dtype)
+
         if states_grad is not None:
-            states_grad[rows] = (
-                linear(slope, weight.T).div_(exp_sums).sub_(mean_row * label_smoothing_factor)
-            )
+            part_grad = linear(slope, weight.T).div_(exp_sums)
+            states_grad[rows] = part_grad.sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
             part = (part / exp_sums).to(states.dtype)
+            is_first = start == 0  # the memory of `weight_grad` is uninitialized
             if states.dtype == precise:
-                weight_grad.addmm_(slope.T, part, beta=0 if start == 0 else 1)
-            elif start == 0:
+                weight_grad.addmm_(slope.T, part, beta=0 if is_first else 1)
+            elif is_first:
                 weight_grad.copy_(slope.T @ part)
             else:
                 weight_grad += slope.T @ part
+
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (label_smoothing_factor / vocab_size)
     return loss, nll, states_grad, weight_grad
@@ -275,15 +295,18 @@ def _opaque_loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `_loss_and_gradients` as one operator of a compiled graph, which would unroll its loop
-    for each length.
+    """Run `_loss_and_gradients` as one operator of a compiled graph.
 
-    Gradients that are not needed are returned empty.
+    Compilation would unroll its loop for each length. Gradients that are not needed are returned
+    empty.
     """
-    loss, nll, *grads = _loss_and_gradients(
+    loss, nll, states_grad, weight_grad = _loss_and_gradients(
         states, weight, labels, label_smoothing_factor, tuple(needs_grad)
     )
-    states_grad, weight_grad = (states.new_empty(0) if grad is None else grad for grad in grads)
+    if states_grad is None:
+        states_grad = states.new_empty(0)
+    if weight_grad is None:
+        weight_grad = states.new_empty(0)
     return loss, nll, states_grad, weight_grad
 
 
@@ -296,14 +319,15 @@ def _(
     needs_grad: Any,
 ) -> Any:
     precise = torch.promote_types(states.dtype, torch.float32)
-    states_grad = torch.empty_like(states) if needs_grad[0] else states.new_empty(0)
-    weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else states.new_empty(0)
-    return (
-        states.new_empty((), dtype=precise),
-        states.new_empty((), dtype=precise),
-        states_grad,
-        weight_grad,
-    )
+    loss = states.new_empty((), dtype=precise)
+    nll = states.new_empty((), dtype=precise)
+    states_grad = states.new_empty(0)
+    if needs_grad[0]:
+        states_grad = torch.empty_like(states)
+    weight_grad = states.new_empty(0)
+    if needs_grad[1]:
+        weight_grad = torch.empty_like(weight, dtype=precise)
+    return loss, nll, states_grad, weight_grad
 
 
 def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:

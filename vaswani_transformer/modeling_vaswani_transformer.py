@@ -7,7 +7,6 @@ F d_ff, V vocabulary. In boolean masks True means attend; additive masks use 0.0
 """
 
 import copy
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -51,32 +50,32 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------- attention (3.2)
 
-# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24,
-# `cache` since.
-_CACHE = dataclasses.fields(BaseModelOutputWithPastAndCrossAttentions)[1].name
+# transformers' outputs and mask functions call the cache `past_key_values`, and `cache` since 5.24.
+_CACHE_NAME = "past_key_values"
+if "cache" in BaseModelOutputWithPastAndCrossAttentions.__dataclass_fields__:
+    _CACHE_NAME = "cache"
 
 # A config that makes the mask functions return dense masks.
 _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
 
 
 def _is_flash(backend: str | None) -> bool:
-    return "flash" in (backend or "")  # flash_attention_2 and later, or a flash kernel of the Hub
+    """Return True for flash_attention_2, its successors and flash kernels of the Hub."""
+    return "flash" in (backend or "")
 
 
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """Return the config for transformers' mask functions, which pick the mask type from its
-    attention backend.
+    """Return the config that transformers' mask functions pick the mask type from.
 
-    Calls that return attention weights, and cross-attention under a flash backend, read dense masks
-    instead.
+    The mask type is that of the config's attention backend. Calls that return attention weights,
+    and cross-attention under a flash backend, need dense masks instead.
     """
-    return (
-        _DENSE_MASKS
-        if output_attentions or (is_cross and _is_flash(config._attn_implementation))
-        else config
-    )
+    needs_dense_mask = output_attentions or (is_cross and _is_flash(config._attn_implementation))
+    if needs_dense_mask:
+        return _DENSE_MASKS
+    return config
 
 
 def may_read(attention_mask: torch.Tensor | None) -> bool:
@@ -113,22 +112,26 @@ def scaled_dot_product_attention(
     Paper: section 3.2.1, equation 1.
     """
     scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
+
     if attention_mask is None and q.shape[2] > 1 and getattr(module, "is_causal", False):
-        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril(
-            k.shape[2] - q.shape[2]
-        )
+        all_pairs = scores.new_ones(scores.shape[-2:], dtype=torch.bool)
+        attention_mask = all_pairs.tril(k.shape[2] - q.shape[2])
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
         scores = scores + attention_mask
+
     weights = nn.functional.softmax(scores, dim=-1)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return torch.matmul(weights, v).transpose(1, 2).contiguous(), weights
+    output = torch.matmul(weights, v).transpose(1, 2).contiguous()
+    return output, weights
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K
-    W_i^K, V W_i^V).
+    """Multi-head attention.
+
+    MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
 
     `q_proj` holds W_i^Q of all heads side by side, `k_proj` W_i^K and `v_proj` W_i^V. `out_proj` is
     W^O.
@@ -145,19 +148,25 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.layer_idx, self.is_causal = layer_idx, is_causal
-        self.d_k, self.d_v = config.d_k, config.d_v
-        self.scaling, self.dropout = config.d_k**-0.5, config.attention_dropout
+        self.layer_idx = layer_idx
+        self.is_causal = is_causal
+        self.d_k = config.d_k
+        self.d_v = config.d_v
+        self.scaling = config.d_k**-0.5
+        self.dropout = config.attention_dropout
+
         bias = config.attention_bias
         self.q_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.k_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.v_proj = Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
         self.out_proj = Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
-        together = (
-            [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
-        )
-        for projection in together:  # initialized as one matrix
-            projection.init_fan_out = sum(each.out_features for each in together)
+        # Projections of the same states are initialized as one matrix.
+        together = [self.k_proj, self.v_proj]
+        if not is_cross:
+            together.append(self.q_proj)
+        fan_out = sum(projection.out_features for projection in together)
+        for projection in together:
+            projection.init_fan_out = fan_out
 
     def forward(
         self,
@@ -168,18 +177,20 @@ class MultiHeadAttention(nn.Module):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D), or to themselves
-        if that is None.
+        """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D).
 
-        `past_key_values` is the name of `cache` in transformers before 5.24.
+        Without `key_value_states`, the hidden states attend to themselves. `past_key_values` is the
+        name of `cache` in transformers before 5.24.
 
         Returns:
             Output (B, L, D) and attention weights (B, H, L, S), or None if the backend does not
             return the weights.
         """
-        cache = past_key_values if cache is None else cache
+        if cache is None:
+            cache = past_key_values
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
         k, v = self._keys_and_values(hidden_states, key_value_states, cache)
+
         backend = self.config._attn_implementation or "eager"
         if kwargs.get("output_attentions"):
             backend = "eager"
@@ -225,8 +236,10 @@ class MultiHeadAttention(nn.Module):
 
 
 def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
-    """Return sinusoidal encodings: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) =
-    cos of the same.
+    """Return the sinusoidal encodings of positions.
+
+    PE(pos, 2i) = sin(pos / 10000^(2i / d_model))
+    PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
     Angles are computed in float64, because fp32 would change encodings of position 1,000 by up to
     6e-5. MPS has no float64, so its angles are computed on the CPU.
@@ -241,16 +254,20 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
     Paper: section 3.5.
     """
     device = position_ids.device
-    places = (position_ids.cpu() if device.type == "mps" else position_ids).double()
-    pair = torch.arange(0, d_model, 2, device=places.device, dtype=torch.float64)
-    angles = places.unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
-    # (L, D), interleaved
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float().to(device)
+    if device.type == "mps":
+        position_ids = position_ids.cpu()
+    positions = position_ids.double()
+    pair = torch.arange(0, d_model, 2, device=positions.device, dtype=torch.float64)
+    frequencies = torch.exp(pair * (-math.log(10_000.0) / d_model))
+    angles = positions.unsqueeze(-1) * frequencies  # (L, D/2)
+    encodings = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # interleaved
+    return encodings.float().to(device)
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    """Fixed sinusoidal encodings. The first `num_positions` are in a table, later ones are computed
-    in each call.
+    """Fixed sinusoidal encodings of positions.
+
+    The first `num_positions` are in a table. Later ones are computed in each call.
 
     Paper: section 3.5.
     """
@@ -260,16 +277,15 @@ class SinusoidalPositionalEncoding(nn.Module):
     def __init__(self, num_positions: int, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer(
-            "table", sinusoids(torch.arange(num_positions), d_model), persistent=False
-        )
+        table = sinusoids(torch.arange(num_positions), d_model)
+        self.register_buffer("table", table, persistent=False)
 
     def values(self, device: torch.device | str) -> torch.Tensor:
         """Compute the table's contents, (num_positions, D) in fp32."""
         return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """Recompute the table after a move:
+        """Move or cast the module as torch does, then recompute the table.
 
         `to_empty` leaves it uninitialized, and a cast rounds it.
         """
@@ -282,11 +298,12 @@ class SinusoidalPositionalEncoding(nn.Module):
         return self
 
     def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
-        """Return the encodings (L, D) in fp32 of `position_ids` (L,), all of them below
-        `num_positions`.
+        """Return the encodings (L, D) in fp32 of `position_ids` (L,).
+
+        All positions must be below `num_positions`.
         """
-        # it may be on meta
-        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:
+        is_on_device = self.table.device == position_ids.device  # not while the table is on meta
+        if num_positions <= self.table.shape[0] and is_on_device:
             return self.table[position_ids]
         return sinusoids(position_ids, self.d_model)
 
@@ -307,9 +324,8 @@ class LearnedPositionalEncoding(nn.Embedding):
         if num_positions > self.num_embeddings:
             raise ValueError(
                 "Sequence length must be at most `max_position_embeddings` = "
-                f"{self.num_embeddings} with learned "
-                f"positions, got {num_positions}. Shorten the input or use "
-                'position_encoding="sinusoidal".'
+                f"{self.num_embeddings} with learned positions, got {num_positions}. Shorten the "
+                'input or use position_encoding="sinusoidal".'
             )
         return super().forward(position_ids)
 
@@ -318,8 +334,7 @@ class LearnedPositionalEncoding(nn.Embedding):
 
 
 class PostNormLayer(GradientCheckpointingLayer):
-    """Base of encoder and decoder layers: the feed-forward sub-layer, and LayerNorm(x +
-    Dropout(Sublayer(x))).
+    """Base of encoder and decoder layers: the feed-forward sub-layer, and "Add & Norm".
 
     Paper: sections 3.1, 3.3 and 5.4.
     """
@@ -333,17 +348,20 @@ class PostNormLayer(GradientCheckpointingLayer):
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return FFN(x) = max(0, x W1 + b1) W2 + b2 of x (B, L, D), position by position (equation
-        2).
+        """Return FFN(x) = max(0, x W1 + b1) W2 + b2 for each position of x (B, L, D).
+
+        Paper: equation 2.
         """
-        output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(x))))
+        hidden = self.activation_dropout(nn.functional.relu(self.fc1(x)))
+        output: torch.Tensor = self.fc2(hidden)
         return output
 
     def add_and_norm(
         self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm
     ) -> torch.Tensor:
-        """Return LayerNorm(x + Dropout(Sublayer(x))), given x and `sublayer` = Sublayer(x), all (B,
-        L, D).
+        """Return LayerNorm(x + Dropout(Sublayer(x))), (B, L, D).
+
+        `sublayer` is Sublayer(x). It has the shape of x, (B, L, D).
         """
         output: torch.Tensor = norm(self.dropout(sublayer, residual=x))
         return output
@@ -436,10 +454,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """Load a model as transformers does, but only from safetensors unless `use_safetensors` is
-        passed.
+        """Load a model as transformers does, but only from safetensors.
 
-        Names of missing and unexpected tensors are kept for `check_loaded_weights`.
+        Pass `use_safetensors` to change that. Names of missing and unexpected tensors are kept for
+        `check_loaded_weights`.
 
         Raises:
             ValueError: `quantization_config` asks for int8 as in 0.2.0.
@@ -451,18 +469,22 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 "int8=True)."
             )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
-        # tied ones once
+
+        # These iterators name a tied tensor once. transformers may also list its other names.
         own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
-        missing, unexpected = own.intersection(info["missing_keys"]), info["unexpected_keys"]
         model._loading_info = {
-            "missing_keys": sorted(missing),
-            "unexpected_keys": sorted(unexpected),
+            "missing_keys": sorted(own.intersection(info["missing_keys"])),
+            "unexpected_keys": sorted(info["unexpected_keys"]),
         }
-        # no generation_config.json
-        if model.can_generate() and model.generation_config._from_model_config:
-            model._set_default_generation()
-            model.set_default_search()
-        return (model, info) if output_loading_info else model
+
+        if model.can_generate():
+            lacks_generation_config = model.generation_config._from_model_config
+            if lacks_generation_config:
+                model._set_default_generation()
+                model.set_default_search()
+        if output_loading_info:
+            return model, info
+        return model
 
     def check_loaded_weights(self) -> None:
         """Raise ValueError if the checkpoint lacked tensors or held unknown ones.
@@ -470,12 +492,12 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         Loading itself only warns.
         """
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
-        got = "; ".join(
-            f"{key.removesuffix('_keys')} {', '.join(names)}"
-            for key, names in info.items()
-            if names
-        )
-        if got:
+        problems = []
+        for key, names in info.items():
+            if names:
+                problems.append(f"{key.removesuffix('_keys')} {', '.join(names)}")
+        if problems:
+            got = "; ".join(problems)
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got "
                 f"{got[:999]}. Its translations may be wrong: save it again, or load it with its "
@@ -496,8 +518,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """Resize the embeddings as transformers does, and the decoder's own embedding of an untied
-        model.
+        """Resize the embeddings as transformers does.
+
+        In an untied model, also resize the decoder's own embedding.
         """
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
@@ -535,11 +558,9 @@ class _Stack(VaswaniTransformerPreTrainedModel):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        encoding = (
-            SinusoidalPositionalEncoding
-            if config.position_encoding == "sinusoidal"
-            else LearnedPositionalEncoding
-        )
+        encoding: type[nn.Module] = SinusoidalPositionalEncoding
+        if config.position_encoding == "learned":
+            encoding = LearnedPositionalEncoding
         self.embed_positions = encoding(config.max_position_embeddings, config.d_model)
         self.dropout = Dropout(config.dropout)
         self.embed_scale = math.sqrt(config.d_model)
@@ -558,40 +579,41 @@ class _Stack(VaswaniTransformerPreTrainedModel):
                 "`labels`, or, if a trainer smooths labels, collate with "
                 "DataCollatorForSeq2Seq(tokenizer, model=model)."
             )
-        embedded: torch.Tensor = (
-            self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        )
-        return embedded
+        if inputs_embeds is not None:
+            return inputs_embeds
+        embeddings: torch.Tensor = self.embed_tokens(input_ids)
+        return embeddings
 
     def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D).
 
-        Positions count on from the cache.
+        With a cache, the first position follows the last one in the cache.
         """
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
-        # A static cache keeps its length on the device. Its size is an upper bound that needs no
-        # sync.
-        num_positions = cache.layers[0].max_cache_len if torch.is_tensor(start) else start + length
-        positions = self.embed_positions(position_ids, num_positions)
-        states: torch.Tensor = self.dropout(
-            inputs_embeds * self.embed_scale + positions.to(inputs_embeds)
-        )
+        if torch.is_tensor(start):
+            # A static cache keeps its length on the device. Its size is an upper bound that needs
+            # no sync.
+            num_positions = cache.layers[0].max_cache_len
+        else:
+            num_positions = start + length
+        positions = self.embed_positions(position_ids, num_positions).to(inputs_embeds)
+        states: torch.Tensor = self.dropout(inputs_embeds * self.embed_scale + positions)
         return states
 
 
-# Before 5.23 transformers uses the decoder's depth for negative indices of the encoder's hidden
-# states, too.
-_KNOWS_DEPTH = "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
-_ENCODER_DEPTH: dict[str, Any] = (
-    {"num_hidden_layers_key": "num_encoder_layers"} if _KNOWS_DEPTH else {}
-)
+# The field of the config that holds the encoder's depth, for negative indices of its hidden states.
+# Before 5.23 transformers always uses the decoder's depth.
+_ENCODER_DEPTH: dict[str, Any] = {}
+if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__:
+    _ENCODER_DEPTH["num_hidden_layers_key"] = "num_encoder_layers"
 
 
 class VaswaniTransformerEncoder(_Stack):
-    """Encoder: embeddings with positions, then a stack of encoder layers. No LayerNorm follows the
-    stack.
+    """Encoder: embeddings with positions, then a stack of encoder layers.
+
+    No LayerNorm follows the stack.
 
     Paper: section 3.1, Figure 1 left.
     """
@@ -635,8 +657,9 @@ class VaswaniTransformerEncoder(_Stack):
 
 
 class VaswaniTransformerDecoder(_Stack):
-    """Decoder: embeddings with positions, then a stack of decoder layers. No LayerNorm follows the
-    stack.
+    """Decoder: embeddings with positions, then a stack of decoder layers.
+
+    No LayerNorm follows the stack.
 
     Paper: section 3.1, Figure 1 right.
     """
@@ -668,10 +691,10 @@ class VaswaniTransformerDecoder(_Stack):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Decode target tokens against the encoder's output, and return `last_hidden_state` (B, T,
-        D) and the cache.
+        """Decode target tokens against the encoder's output.
 
-        The other arguments are those of `VaswaniTransformerModel`.
+        Return `last_hidden_state` (B, T, D) and the cache. The other arguments are those of
+        `VaswaniTransformerModel`.
 
         Args:
             input_ids: (B, T) target tokens.
@@ -683,19 +706,23 @@ class VaswaniTransformerDecoder(_Stack):
             use_cache: Whether to make a cache if none is passed; None means as in the config.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
-        cache = past_key_values if cache is None else cache
+        if cache is None:
+            cache = past_key_values
         if use_cache and cache is None:
             cache = EncoderDecoderCache(
                 DynamicCache(config=self.config), DynamicCache(config=self.config)
             )
-        own_cache: Any = None if cache is None else cache.self_attention_cache
+        self_attention_cache: Any = None
+        if cache is not None:
+            self_attention_cache = cache.self_attention_cache
+
         output_attentions = kwargs.get("output_attentions")
         causal_mask = create_causal_mask(
             config=mask_config(self.config, output_attentions),
             inputs_embeds=embeddings,
             attention_mask=attention_mask,
             allow_is_causal_skip=may_read(attention_mask),
-            **{_CACHE: own_cache},
+            **{_CACHE_NAME: self_attention_cache},
         )
         cross_mask = create_bidirectional_mask(
             config=mask_config(self.config, output_attentions, is_cross=True),
@@ -704,14 +731,14 @@ class VaswaniTransformerDecoder(_Stack):
             encoder_hidden_states=encoder_hidden_states,
             allow_is_bidirectional_skip=may_read(encoder_attention_mask),
         )
-        hidden_states = self._embed(embeddings, own_cache)
+        hidden_states = self._embed(embeddings, self_attention_cache)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
                 attention_mask=causal_mask,
                 encoder_attention_mask=cross_mask,
-                **{_CACHE: cache},
+                **{_CACHE_NAME: cache},
                 **kwargs,
             )
         return BaseModelOutputWithPastAndCrossAttentions(hidden_states, cache)
@@ -750,12 +777,11 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: Any) -> None:
-        """Replace the shared embedding of encoder and decoder, or only the encoder's if they are
-        not tied.
-        """
+        """Replace the encoder's embedding, and the decoder's if they are tied."""
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
-            self.shared = self.decoder.embed_tokens = value
+            self.decoder.embed_tokens = value
+            self.shared = value
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # of transformers
     def forward(
@@ -801,8 +827,9 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
                 inputs_embeds=inputs_embeds,
                 **kwargs,
             )
-        is_tuple = isinstance(encoder_outputs, tuple)
-        encoded: Any = BaseModelOutput(*encoder_outputs) if is_tuple else encoder_outputs
+        encoded: Any = encoder_outputs
+        if isinstance(encoded, tuple):
+            encoded = BaseModelOutput(*encoded)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -816,7 +843,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         )
         return Seq2SeqModelOutput(
             decoder_outputs.last_hidden_state,
-            getattr(decoder_outputs, _CACHE),
+            getattr(decoder_outputs, _CACHE_NAME),
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
@@ -838,8 +865,9 @@ class _LossKwargs(TransformersKwargs, total=False):
 class VaswaniTransformerForConditionalGeneration(
     VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin
 ):
-    """The original Transformer with its output projection, tied to the embedding: the translation
-    model.
+    """The translation model: the original Transformer with its output projection.
+
+    The projection shares its matrix with the embeddings, unless `tie_word_embeddings` is False.
 
     By default `generate` of a loaded model decodes as in section 6.1: beam size 4, length penalty
     0.6, at most 50 tokens more than the source. A model built from a configuration decodes greedily
@@ -883,8 +911,7 @@ class VaswaniTransformerForConditionalGeneration(
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as transformers does. If no search was chosen, generation_config.json gets section
-        6.1's.
+        """Save as transformers does, with the search of section 6.1 unless another was chosen.
 
         A tied model becomes an untied one if its embeddings differ, for example after peft has
         merged trained copies.
@@ -894,16 +921,17 @@ class VaswaniTransformerForConditionalGeneration(
         """
         if is_int8(self):
             raise ValueError("A model in int8 cannot be saved. Load it without `int8` to save it.")
-        tied = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
+        tied_names = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
         parameters = self.named_parameters(remove_duplicate=False)
-        embeddings = {parameter for name, parameter in parameters if name.endswith(tied)}
+        embeddings = {parameter for name, parameter in parameters if name.endswith(tied_names)}
         if hasattr(self.model, "shared") and len(embeddings) > 1:
             self.config.tie_word_embeddings = False
             weights = dict(kwargs.get("state_dict") or self.state_dict())
             weights.pop("model.shared.weight", None)
             # transformers would save only one of two weights in the same memory
             kwargs["state_dict"] = {name: weight.clone() for name, weight in weights.items()}
-        own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
+        own = self.generation_config
+        self.generation_config = copy.deepcopy(own)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
             # transformers refuses to save it with one beam
@@ -965,7 +993,8 @@ class VaswaniTransformerForConditionalGeneration(
             if old_name in kwargs:
                 raise TypeError(f"`{old_name}` must be passed as `label_smoothing_factor`.")
         if labels is not None:
-            labels, use_cache = labels.long(), bool(use_cache)
+            labels = labels.long()
+            use_cache = bool(use_cache)
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(
@@ -980,23 +1009,21 @@ class VaswaniTransformerForConditionalGeneration(
             use_cache=use_cache,
             **kwargs,
         )
-        states, logits, loss, nll = outputs.last_hidden_state, None, None, None
+        states = outputs.last_hidden_state
+        logits = loss = nll = None
         if labels is None:
-            kept = (
-                slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-            )
+            kept: Any = logits_to_keep
+            if isinstance(logits_to_keep, int):
+                kept = slice(-logits_to_keep, None)
             logits = self.lm_head(states[:, kept])  # (B, T, D) -> (B, T, V)
+        elif return_logits or not can_fuse(self.lm_head):
+            logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
+            loss, nll = translation_loss(logits, labels, label_smoothing_factor, num_items_in_batch)
         else:
-            if return_logits or not can_fuse(self.lm_head):
-                logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
-                loss, nll = translation_loss(
-                    logits, labels, label_smoothing_factor, num_items_in_batch
-                )
-            else:
-                weight = self.lm_head.weight
-                loss, nll = fused_translation_loss(
-                    states, weight, labels, label_smoothing_factor, num_items_in_batch
-                )
+            weight = self.lm_head.weight
+            loss, nll = fused_translation_loss(
+                states, weight, labels, label_smoothing_factor, num_items_in_batch
+            )
         others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
@@ -1006,10 +1033,10 @@ class VaswaniTransformerForConditionalGeneration(
         Collators call this method.
         """
         start: Any = self.config.decoder_start_token_id
+        padding = self.config.pad_token_id or 0
+        previous = labels[:, :-1]
         shifted = labels.new_full(labels.shape, start)
-        shifted[:, 1:] = labels[:, :-1].masked_fill(
-            labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0
-        )
+        shifted[:, 1:] = previous.masked_fill(previous == IGNORE_INDEX, padding)
         return shifted
 
 

@@ -1,7 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`pipeline("translation")`, and the steps it shares with other engines: read, split, batch,
-restore the order.
+"""`pipeline("translation")`, and the steps that it shares with other engines.
+
+These steps read texts, split them into sentences, batch the sentences by length, and restore the
+order.
 """
 
 import html
@@ -25,14 +27,15 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# of UTF-8: time grows with the square of the length, and no sentence is that long
+# Maximum length of a text in UTF-8. Time grows with the square of the length, and no sentence is
+# that long.
 MAX_TEXT_BYTES = 2**16
 
 _POOL = 4096  # texts that are read, split and sorted together
 _TOKENS_PER_BATCH = 4096  # padded source tokens
 _SENTENCES_PER_BATCH = 128  # at most, on a CPU
 
-# These options of `generate` may depend on the batch, so they get one sentence at a time.
+# Options of `generate` that may depend on the batch. With them, each batch has one sentence.
 _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
 
 _SPACES = ("\u0120", "\u2581")  # word-initial marks of byte-level and SentencePiece vocabularies
@@ -51,8 +54,8 @@ _BETWEEN = re.compile(
     f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
     f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
-# Trimmed from the start of a piece after a separator, and from the reversed end of a piece before a
-# separator.
+# Trimmed from the start of a piece after a separator, and from the end of a piece before a
+# separator. The end is matched in reverse.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
@@ -66,16 +69,19 @@ _NO_END = re.compile(
     rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"  # noqa: E501
 )
 
-# Separators of sentences: emojis, control characters and broken characters.
+# Separators of sentences: emojis, other symbols, control characters and broken characters.
 _SIGNS = re.compile(
     "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
 )
 
-# Scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese, Korean and
-# their punctuation.
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese
+# and their punctuation.
 _UNSPACED = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u3000-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+    "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff"
+    "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
 )
+# Korean has spaces between words, but its particles directly follow a name or a URL.
+_KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
 # Parts that must not be translated. Addresses may hold letters of scripts with spaces, but no
 # Chinese characters.
@@ -102,9 +108,9 @@ def split_text(text: str) -> list[str]:
 
     Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
     ellipsis ends a sentence if white space follows, and then a digit or a letter that is not
-    lowercase. A full stop after a number of one or two digits, a single letter or a common
-    abbreviation ends none. A full-width full stop, exclamation mark or question mark always ends a
-    sentence.
+    lowercase. But a full stop after a number of one or two digits, a single letter or a common
+    abbreviation does not end a sentence. A full-width full stop, exclamation mark or question mark
+    always ends a sentence.
 
     "2." at the beginning of a line is a list mark if another line begins with "1." or "3."
 
@@ -118,8 +124,10 @@ def split_text(text: str) -> list[str]:
     for line in lines:
         mark: Any = _BULLET.match(line)
         number = _NUMBER.match(line)
-        if number and {int(number[1]) - 1, int(number[1]) + 1} & numbers:
-            mark = number
+        if number:
+            neighbors = {int(number[1]) - 1, int(number[1]) + 1}
+            if neighbors & numbers:
+                mark = number
         parts[-1] += mark[0]
         for sentence in _sentences(line[mark.end() :]):
             found = _SIGNS.split(sentence)
@@ -130,8 +138,8 @@ def split_text(text: str) -> list[str]:
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
     """Append each piece that contains a letter to the parts, as a sentence.
 
-    White space is left out of the sentence, as are commas, brackets and quotation marks next to a
-    separator.
+    The sentence excludes white space at its ends, and commas, brackets and quotation marks next to
+    a separator. These become part of the text between the sentences.
     """
     for index, piece in enumerate(pieces):
         start = len(piece) - len(piece.lstrip())
@@ -150,12 +158,15 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 
 
 def whole_text(text: str) -> list[str]:
-    """Return leading white space, the text and trailing white space; three empty strings for a
-    blank text.
+    """Return leading white space, the text and trailing white space.
+
+    A blank text gives three empty strings.
     """
     stripped = text.strip()
+    if not stripped:
+        return ["", "", ""]
     start = len(text) - len(text.lstrip())
-    return [text[:start], stripped, text[start + len(stripped) :]] if stripped else ["", "", ""]
+    return [text[:start], stripped, text[start + len(stripped) :]]
 
 
 def put_together(parts: list[str], translations: Iterable[str]) -> str:
@@ -166,33 +177,41 @@ def put_together(parts: list[str], translations: Iterable[str]) -> str:
     """
     text = parts[0]
     for index, translation in enumerate(translations):
-        source, after, *following = parts[2 * index + 1 : 2 * index + 4]
-        if text and not text[-1].isspace() and _needs_space(source[:1], translation[:1]):
+        source = parts[2 * index + 1]
+        after = parts[2 * index + 2]
+        following = "".join(parts[2 * index + 2 : 2 * index + 4])  # includes the next sentence
+        if _needs_space(text[-1:], source[:1], translation[:1]):
             text += " "
         text += translation
-        next_character = "".join([after, *following])[:1]
-        if (
-            next_character
-            and not next_character.isspace()
-            and _needs_space(source[-1:], translation[-1:])
-        ):
+        if _needs_space(following[:1], source[-1:], translation[-1:]):
             text += " "
         text += after
     return text
 
 
-def _needs_space(source: str, translated: str) -> bool:
-    """Return True if only the source character, not the translated one, is of a script without
-    spaces.
+def _needs_space(neighbor: str, source: str, translated: str) -> bool:
+    """Return True if a space must separate a translation from the character next to it.
+
+    Args:
+        neighbor: This character, empty at the beginning and the end of the text.
+        source: First or last character of the source.
+        translated: First or last character of the translation.
     """
-    return bool(_UNSPACED.match(source) and translated and not _UNSPACED.match(translated))
+    if not neighbor or neighbor.isspace() or not translated:
+        return False
+    if _KOREAN.match(source):
+        return not _KOREAN.match(translated) and not _UNSPACED.match(translated)
+    return bool(_UNSPACED.match(source)) and not _UNSPACED.match(translated)
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
-    """Split a sentence at the parts that must not be translated; return the pieces and these parts,
-    without tokens.
+    """Split a sentence at the parts that must not be translated; return the pieces and these parts.
+
+    The tokens do not split the sentence, because they are left to the model.
     """
-    pieces, kept, end = [], [], 0
+    pieces = []
+    kept = []
+    end = 0
     for found in _KEPT.finditer(sentence):
         is_unknown_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
         if found[0] not in tokens and not is_unknown_entity:
@@ -208,8 +227,10 @@ def _has_letter(text: str) -> bool:
 
 def _num_copies(kept: str, text: str) -> int:
     """Count the copies of a kept part in a text, except at the beginning of longer words."""
-    end = "(?![A-Za-z0-9])" if kept[-1].isalnum() else ""
-    return len(re.findall(re.escape(kept) + end, text))
+    pattern = re.escape(kept)
+    if kept[-1].isalnum():
+        pattern += "(?![A-Za-z0-9])"
+    return len(re.findall(pattern, text))
 
 
 def _sentences(line: str) -> list[str]:
@@ -218,9 +239,9 @@ def _sentences(line: str) -> list[str]:
     for found in _BETWEEN.finditer(line):
         # `islower` would be True for all Georgian letters, which also begin sentences.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
-        if not is_lowercase and not _NO_END.search(
-            line[max(0, found.start() - 12) : found.start()]
-        ):
+        # 12 characters hold the longest abbreviation and the character before it.
+        last_word = line[max(0, found.start() - 12) : found.start()]
+        if not is_lowercase and not _NO_END.search(last_word):
             ends.append(found.end())
     ends.append(len(line))
     return [line[start:end] for start, end in itertools.pairwise(ends)]
@@ -235,8 +256,8 @@ class Hypothesis:
 
     Args:
         text: The translation.
-        score: `log_prob` divided by GNMT's length penalty (beam search ranks by it); None if it was
-            not computed.
+        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None if it
+            was not computed.
         log_prob: Log-probability given the source, `</s>` included; None if it was not computed.
         length: Number of tokens, `</s>` included; 0 if they were not counted.
         words: Each `word` with its `score`, the mean log-probability of its tokens.
@@ -250,7 +271,9 @@ class Hypothesis:
 
     def mean_log_prob(self) -> float | None:
         """Return the mean log-probability of the tokens; None if it was not computed."""
-        return None if self.log_prob is None else self.log_prob / max(self.length, 1)
+        if self.log_prob is None:
+            return None
+        return self.log_prob / max(self.length, 1)
 
 
 @dataclass
@@ -260,7 +283,7 @@ class Sentence:
     Args:
         text: The sentence as it stands in the text.
         source: Input of the model; empty if there is nothing to translate.
-        is_shouted: Whether the sentence is in capitals, so that `source` is in lowercase.
+        is_shouted: Whether the sentence is in capitals. If so, `source` is in lowercase.
         kept: Parts that must not be translated, such as URLs.
         parts: The sentence, split at the kept parts: pieces at odd indices, the text between them
             at even indices.
@@ -276,30 +299,39 @@ class Sentence:
 
     def has_kept(self, translation: str) -> bool:
         """Return True if the translation has each kept part at least as often as the sentence."""
-        return all(
-            _num_copies(part, translation) >= number for part, number in Counter(self.kept).items()
-        )
+        for part, number in Counter(self.kept).items():
+            if _num_copies(part, translation) < number:
+                return False
+        return True
 
 
 @dataclass
 class Document:
-    """A text: its parts, as `split_text` returns them, and a `Sentence` for each part with an odd
-    index.
+    """A text and its sentences.
+
+    Args:
+        parts: Parts of the text, as `split_text` returns them.
+        sentences: A `Sentence` for each part with an odd index.
     """
 
     parts: list[str]
     sentences: list[Sentence]
 
     def translation(self, rank: int) -> str:
-        """Return the text with the translations of this rank, 0 for the best; empty if it is only
-        white space.
+        """Return the text with its translations of this rank, 0 for the best.
+
+        A sentence with fewer translations is left out. A text of white space alone becomes empty.
         """
-        found = [
-            sentence.found[rank].text if rank < len(sentence.found) else ""
-            for sentence in self.sentences
-        ]
-        text = put_together(self.parts, found)
-        return "" if text.isspace() else text
+        translations = []
+        for sentence in self.sentences:
+            if rank < len(sentence.found):
+                translations.append(sentence.found[rank].text)
+            else:
+                translations.append("")
+        text = put_together(self.parts, translations)
+        if text.isspace():
+            return ""
+        return text
 
 
 class TextReader:
@@ -313,18 +345,19 @@ class TextReader:
         tokenizer: Tokenizer of the model. Its added tokens always reach the model.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
-        splits: Whether texts are split. If not, each text is one unchanged sentence, except white
-            space around it.
+        splits: Whether texts are split. If not, each text is one sentence. Only the white space
+            around it is removed.
     """
 
     def __init__(
         self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool
     ) -> None:
         self._splits = splits
-        languages = {
-            re.split("[-_]", code)[0] for code in (source_language, target_language) if code
-        }
-        # Python changes their case wrongly
+        languages = set()
+        for code in (source_language, target_language):
+            if code:
+                languages.add(re.split("[-_]", code)[0])
+        # Python changes the case of Turkish, Azerbaijani and Georgian wrongly.
         self._can_change_case = not {"tr", "az", "ka"} & languages
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
@@ -370,7 +403,10 @@ class TextReader:
 
 
 def _to_source(text: str, is_shouted: bool) -> str:
-    return text.capitalize() if is_shouted else text
+    """Return the text as the model gets it: in lowercase if it is in capitals."""
+    if is_shouted:
+        return text.capitalize()
+    return text
 
 
 # ---- many texts, translated in batches of similar length ----
@@ -378,7 +414,9 @@ def _to_source(text: str, is_shouted: bool) -> str:
 
 @dataclass(frozen=True)
 class Batching:
-    """Sizes of batches and pools; they change speed and memory, not the translations.
+    """Sizes of batches and pools.
+
+    They change speed and memory, not the translations.
 
     Args:
         max_tokens: Padded source tokens per batch (number of sentences x longest sentence); None
@@ -399,11 +437,11 @@ def translate_texts(
     """Translate texts and yield them in order, with the translations of their sentences.
 
     Args:
-        texts: They are read one pool at a time, so the stream may be endless.
+        texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
         reader: Splits the texts into sentences.
-        engine: Has `encode(texts)`, which returns the token ids of each text; `compute(batches)`,
-            which yields a list for each batch of token ids, with a list of hypotheses for each row;
-            and `num_best`, their number per row.
+        engine: Computes the translations, such as `TorchEngine`. `encode(texts)` returns the token
+            ids of each text. `compute(batches)` yields, for each batch of token ids, a list with
+            the hypotheses of each row. `num_best` is their number per row.
         batching: Sizes of batches and pools.
         bar: Progress bar that counts sentences.
     """
@@ -412,36 +450,43 @@ def translate_texts(
         documents = [reader.read(text) for text in itertools.islice(rest, batching.pool_size)]
         if not documents:
             return
-        sentences = [sentence for document in documents for sentence in document.sentences]
+        sentences: list[Sentence] = []
+        for document in documents:
+            sentences += document.sentences
         _translate(sentences, engine, batching, bar)
-        incomplete = [
-            each for each in sentences if not all(each.has_kept(one.text) for one in each.found)
-        ]
+        incomplete = []
+        for sentence in sentences:
+            if not all(sentence.has_kept(each.text) for each in sentence.found):
+                incomplete.append(sentence)
         _translate_in_pieces(incomplete, engine, batching)
         yield from documents
 
 
 def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
-    """Replace the translations that lack a kept part by translations of the pieces around the kept
-    parts.
+    """Replace each translation that lacks a kept part of its sentence.
+
+    The pieces around the kept parts are translated, and joined with the kept parts.
     """
-    pieces_of_each = []
+    pieces = []
     for sentence in sentences:
-        texts = sentence.parts[1::2]
         is_shouted = sentence.is_shouted
-        pieces_of_each.append(
-            [Sentence(text, _to_source(text, is_shouted), is_shouted) for text in texts]
-        )
-    _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
-    for sentence, pieces in zip(sentences, pieces_of_each, strict=True):
-        text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
-        sentence.found = [
-            each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found
-        ]
+        for text in sentence.parts[1::2]:
+            pieces.append(Sentence(text, _to_source(text, is_shouted), is_shouted))
+    _translate(pieces, engine, batching)
+    rest = iter(pieces)
+    for sentence in sentences:
+        own_pieces = itertools.islice(rest, len(sentence.parts) // 2)
+        translations = [_translation_of_piece(piece) for piece in own_pieces]
+        joined = Hypothesis(put_together(sentence.parts, translations))
+        found = []
+        for hypothesis in sentence.found:
+            is_complete = sentence.has_kept(hypothesis.text)
+            found.append(hypothesis if is_complete else joined)
+        sentence.found = found
 
 
 def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None) -> None:
-    """Set the translations of each sentence."""
+    """Set the translations of each sentence. `bar` is a progress bar that counts sentences."""
     to_translate = []
     for sentence in sentences:
         if sentence.source:
@@ -456,20 +501,24 @@ def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: 
     results = compute_in_order(rows, [len(row) for row in rows], engine.compute, batching, bar)
     for sentence, found in zip(to_translate, results, strict=True):
         if sentence.is_shouted:
-            # the scores are for the lowercase text
+            # The scores belong to the lowercase text, so they are dropped.
             found = [Hypothesis(each.text.upper()) for each in found]
         sentence.found = found
 
 
 def _translation_of_piece(piece: Sentence) -> str:
-    """Return the best translation of a piece of a sentence, without a full stop that the piece does
-    not have.
+    """Return the best translation of a piece of a sentence.
+
+    A final full stop is dropped if the piece does not end a sentence.
     """
     text = piece.found[0].text
     if piece.text[-1] in _ENDS + _WIDE_ENDS:
         return text
-    ends_in_one_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
-    return text[:-1] if ends_in_one_stop and not _NO_END.search(text[-12:]) else text
+    last = text[-1:]
+    has_one_stop = last in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != last
+    if has_one_stop and not _NO_END.search(text[-12:]):
+        return text[:-1]
+    return text
 
 
 def compute_in_order(
@@ -529,6 +578,7 @@ class TorchEngine:
         return_scores: Whether hypotheses have a log-probability, a length and words.
         target_prefix: Text at the beginning of every translation; trailing white space is dropped.
         languages: `src_lang` and `tgt_lang`, for tokenizers that need them.
+        source_prefix: Text before each source, which T5 needs.
     """
 
     max_tokens = _TOKENS_PER_BATCH
@@ -540,22 +590,21 @@ class TorchEngine:
         options: dict[str, Any],
         return_scores: bool = False,
         target_prefix: str | None = None,
-        languages: dict[str, str] | None = None,
+        languages: dict[str, Any] | None = None,
+        source_prefix: str = "",
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.options = dict(options)
         self.return_scores = return_scores
+        self._source_prefix = source_prefix
         config = self.options.get("generation_config") or model.generation_config
-        self.num_best: int = (
-            self.options.get("num_return_sequences") or config.num_return_sequences or 1
-        )
+        num_best = self.options.get("num_return_sequences")
+        self.num_best: int = num_best or config.num_return_sequences or 1
         self._prompt: list[int] | None = None
         if target_prefix is not None:
-            self._prompt = [
-                model.config.decoder_start_token_id,
-                *prefix_ids(tokenizer, target_prefix),
-            ]
+            prefix = prefix_ids(tokenizer, target_prefix)
+            self._prompt = [model.config.decoder_start_token_id, *prefix]
         self._encode_one: Callable[[str], Any] | None = None
         build = getattr(tokenizer, "_build_translation_inputs", None)
         if build is not None:
@@ -570,13 +619,13 @@ class TorchEngine:
         Raises:
             ValueError: A text has more than 65,536 bytes.
         """
+        texts = [self._source_prefix + text for text in texts]
         if self._encode_one is None:
             rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         else:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
-        warn_of_long_texts(
-            rows, getattr(self.model.generation_config, "longest_training_source", None)
-        )
+        longest = getattr(self.model.generation_config, "longest_training_source", None)
+        warn_of_long_texts(rows, longest)
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
@@ -588,18 +637,12 @@ class TorchEngine:
         """Return the hypotheses of each row of token ids, best first."""
         model: Any = self.model
         input_ids, attention_mask = padded(rows, self.tokenizer.pad_token_id, model.device)
-        prompt = {}
+        inputs = {"input_ids": input_ids, "attention_mask": attention_mask}
         if self._prompt is not None:
-            prompt["decoder_input_ids"] = torch.tensor(
-                [self._prompt] * len(rows), device=model.device
-            )
+            prompts = [self._prompt] * len(rows)
+            inputs["decoder_input_ids"] = torch.tensor(prompts, device=model.device)
         with without_cudnn_attention(model.device):
-            sequences = model.generate(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                **prompt,
-                **self.options,
-            )
+            sequences = model.generate(**inputs, **self.options)
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         if self.return_scores:
             log_probs = token_log_probs(model, input_ids, attention_mask, sequences)
@@ -607,9 +650,8 @@ class TorchEngine:
         else:
             hypotheses = [Hypothesis(text) for text in texts]
         num_each = len(hypotheses) // len(rows)
-        return [
-            hypotheses[start : start + num_each] for start in range(0, len(hypotheses), num_each)
-        ]
+        starts = range(0, len(hypotheses), num_each)
+        return [hypotheses[start : start + num_each] for start in starts]
 
     def _scored(
         self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]
@@ -618,8 +660,10 @@ class TorchEngine:
         scored = []
         for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
             length = output_length(tokens, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
-            words = word_scores(self.tokenizer, tokens[:length], each[:length])
-            scored.append(Hypothesis(text, None, sum(each[:length]), length, words))
+            own_log_probs = each[:length]
+            words = word_scores(self.tokenizer, tokens[:length], own_log_probs)
+            hypothesis = Hypothesis(text, log_prob=sum(own_log_probs), length=length, words=words)
+            scored.append(hypothesis)
         return scored
 
 
@@ -631,15 +675,16 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
             "each."
         )
     ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
-    return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
+    if ids and ids[-1] == tokenizer.eos_token_id:
+        return ids[:-1]
+    return ids
 
 
 def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes, such as a file without line breaks, and would
-            take hours.
+        ValueError: A text has more than 65,536 bytes. A file without line breaks would take hours.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -652,8 +697,9 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
 
 
 def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
-    """Warn once if a row has more tokens than the longest training sentence; never if `longest` is
-    None.
+    """Warn once if a row has more tokens than the longest training sentence.
+
+    If `longest` is None, there is no warning.
     """
     if longest is not None and any(len(row) > longest for row in rows):
         logger.warning_once(
@@ -665,13 +711,18 @@ def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
 def padded(
     rows: list[list[int]], pad_token_id: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (B, L) token ids, padded on the right, and their attention mask (1: attend), both on
-    the device.
+    """Return (B, L) token ids, padded on the right, and their (B, L) attention mask.
+
+    The mask is 1 for tokens to attend to. Both are on the device.
     """
     longest = max(map(len, rows))
-    ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    return ids.to(device), mask.to(device)
+    ids = []
+    mask = []
+    for row in rows:
+        num_padding = longest - len(row)
+        ids.append(row + [pad_token_id] * num_padding)
+        mask.append([1] * len(row) + [0] * num_padding)
+    return torch.tensor(ids).to(device), torch.tensor(mask).to(device)
 
 
 @torch.no_grad()
@@ -689,8 +740,8 @@ def token_log_probs(
         input_ids: (B, S) token ids of the sources.
         attention_mask: (B, S) mask of the sources.
         sequences: (B * n, T) token ids, n sequences for each source.
-        max_tokens: Target tokens per forward pass, at least one sequence. Bounds the memory of the
-            logits.
+        max_tokens: Target tokens per forward pass. It bounds the memory of the logits. A pass has
+            at least one sequence.
     """
     num_each = len(sequences) // len(input_ids)
     input_ids = input_ids.repeat_interleave(num_each, dim=0)
@@ -713,8 +764,9 @@ def token_log_probs(
 
 
 def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> int:
-    """Return the number of tokens of a hypothesis: up to and with `</s>`, or without trailing
-    padding.
+    """Return the number of tokens of a hypothesis, `</s>` included.
+
+    Without `</s>` it is the number of tokens before the trailing padding.
     """
     if eos_token_id in tokens:
         return tokens.index(eos_token_id) + 1
@@ -725,8 +777,9 @@ def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> in
 
 
 def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
-    """Return each word of a translation with the mean log-probability of its tokens, without
-    special tokens.
+    """Return each word of a translation with the mean log-probability of its tokens.
+
+    Special tokens are left out.
     """
     words: list[tuple[list[str], list[float]]] = []
     special = set(tokenizer.all_special_ids)
@@ -739,23 +792,24 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
         words[-1][0].append(text)
         words[-1][1].append(log_prob)
     to_text = tokenizer.convert_tokens_to_string
-    return [
-        {"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words
-    ]
+    results = []
+    for parts, scores in words:
+        results.append({"word": to_text(parts).strip(), "score": sum(scores) / len(scores)})
+    return results
 
 
 # ---- the pipeline ----
 
 
 class VaswaniTransformerTranslationPipeline(Pipeline):
-    """Translates texts with any encoder-decoder model; models of this package use the paper's
-    decoding.
+    """Translates texts with any encoder-decoder model.
 
-    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list
-    of texts gives a list of dictionaries, or a list of such lists if several sequences are
-    returned. A generator or a data set gives an iterable over lists. Results keep the order of the
-    inputs. A blank text gives an empty translation. Nothing is truncated: a text longer than any
-    training sentence is translated whole, with one warning.
+    Models of this package use the paper's decoding. A text gives a list of
+    `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a list
+    of dictionaries, or a list of such lists if several sequences are returned. A generator or a
+    data set gives an iterable over lists. Results keep the order of the inputs. A blank text gives
+    an empty translation. Nothing is truncated: a text longer than any training sentence is
+    translated whole, with one warning.
 
     Sentences are sorted by length and batched by 4,096 padded tokens (on a CPU at most 128
     sentences), or by `batch_size` sentences. Texts of a generator are translated one at a time;
@@ -768,8 +822,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     translates each text as one sentence. This is the default for models of other packages, since
     their texts may begin with a prefix for all sentences. A text that begins with an added token of
     the tokenizer, such as `<2de>`, is not split either. White space around a text never reaches the
-    model and is restored around the translation. `target_prefix` is the beginning of every
-    translation, and makes each text one sentence.
+    model and is restored around the translation. `target_prefix` is a text that every translation
+    begins with. With it, each text is one sentence.
 
     `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens,
     and `words`, each with a `score` of its own. For a text of several sentences, `score` is the
@@ -782,8 +836,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     that need them.
 
     Raises:
-        ValueError: The model does not translate the requested languages, its checkpoint lacks
-            tensors or has others, the tokenizer is larger than the model's vocabulary, or a
+        ValueError: The model does not translate the requested languages, its checkpoint has missing
+            or unexpected tensors, the tokenizer is larger than the model's vocabulary, or a
             sentence has more than 65,536 bytes.
         TypeError: An input is not a text.
 
@@ -809,7 +863,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             kwargs.setdefault("device", "cpu")  # the int8 kernels are for CPUs
         super().__init__(*args, **kwargs)
         self._is_ours = hasattr(self.model, "check_loaded_weights")
-        self._splits_sentences = self._is_ours if split_sentences is None else split_sentences
+        if split_sentences is None:
+            split_sentences = self._is_ours
+        self._splits_sentences = split_sentences
         if self._is_ours:
             self.model.check_loaded_weights()
             self.model.check_tokenizer(self.tokenizer)
@@ -817,20 +873,24 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing."""
+        """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing.
+
+        These are the parameters of `preprocess`, `_forward` and `postprocess`.
+        """
         pair_task = _PAIR_TASK.fullmatch(self.task or "")
-        source, target = pair_task.groups() if pair_task else (None, None)
-        languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
+        if pair_task:
+            src_lang = src_lang or pair_task[1]
+            tgt_lang = tgt_lang or pair_task[2]
+        languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
         pair = getattr(self.model.config, "language_pair", None)
-        if pair and any(
-            asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)
-        ):
-            raise ValueError(
-                f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got "
-                f"{languages}. Load "
-                "a model of your pair, or call "
-                f'pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
-            )
+        if pair:
+            source, target = pair
+            if (src_lang or source) != source or (tgt_lang or target) != target:
+                raise ValueError(
+                    f"The languages must be {source} and {target}, which the model translates, got "
+                    f"{languages}. Load a model of your pair, or call "
+                    f'pipeline("translation_{source}_to_{target}", model=...).'
+                )
         return {name: value for name, value in languages.items() if value}, options, {}
 
     def __call__(  # type: ignore[override]
@@ -865,9 +925,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
         target_language = getattr(config, "target_language", None)
         reader = TextReader(self.tokenizer, source_language, target_language, split_sentences)
-        batching = self._batching(
-            isinstance(inputs, Sized), batch_size or self._batch_size, engine.options
-        )
+        batch_size = batch_size or self._batch_size
+        batching = self._batching(isinstance(inputs, Sized), batch_size, engine.options)
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
             for document in translate_texts(texts, reader, engine, batching):
@@ -882,11 +941,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if _UNBATCHED & options.keys() or (batch_size is None and not self._is_ours):
             return Batching(max_sentences=1, pool_size=1)
         if batch_size is not None:
-            return Batching(
-                max_tokens=None, max_sentences=batch_size, pool_size=min(_POOL, 16 * batch_size)
-            )
+            pool_size = min(_POOL, 16 * batch_size)
+            return Batching(max_tokens=None, max_sentences=batch_size, pool_size=pool_size)
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
-        return Batching(_TOKENS_PER_BATCH, max_sentences, _POOL if is_sized else 1)
+        pool_size = _POOL if is_sized else 1
+        return Batching(_TOKENS_PER_BATCH, max_sentences, pool_size)
 
     # `Pipeline` is abstract in these three methods.
 
@@ -909,15 +968,20 @@ def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"translation_text": document.translation(rank)}
     if not has_scores:
         return result
-    found = [sentence.found[rank] for sentence in document.sentences]
-    scores = [score for score in (each.mean_log_prob() for each in found) if score is not None]
+    scores = []
+    words = []
+    sentences = []
+    for sentence in document.sentences:
+        found = sentence.found[rank]
+        score = found.mean_log_prob()
+        if score is not None:
+            scores.append(score)
+        words += found.words
+        sentences.append({"translation_text": found.text, "score": score, "words": found.words})
     result["score"] = sum(scores) / len(scores) if scores else None
-    result["words"] = [word for each in found for word in each.words]
-    if len(found) > 1:
-        result["sentences"] = [
-            {"translation_text": each.text, "score": each.mean_log_prob(), "words": each.words}
-            for each in found
-        ]
+    result["words"] = words
+    if len(sentences) > 1:
+        result["sentences"] = sentences
     return result
 
 
@@ -929,9 +993,9 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         find: Takes texts and yields a list of results for each.
 
     Returns:
-        For a text, its list of results. For a list, a list with the result of each text, or with a
-        list for each if a text has several results. For a generator or a data set, an iterable over
-        lists.
+        For a text, its list of results. For a list, a list with the result of each text. If a text
+        has several results, the list has a list for each text instead. For a generator or a data
+        set, an iterable over lists.
 
     Raises:
         TypeError: The input is none of these.
@@ -992,7 +1056,9 @@ def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
     """Return the registry's look-up, changed to treat `translation_xx_to_yy` as `translation`."""
 
     def check(task: str) -> Any:
-        return check_task("translation" if _PAIR_TASK.fullmatch(task) else task)
+        if _PAIR_TASK.fullmatch(task):
+            task = "translation"
+        return check_task(task)
 
     check.knows_language_pairs = True  # type: ignore[attr-defined]
     return check

@@ -1,9 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of section 6.1's search: GNMT length penalty, a limit for each sentence, stopping bound,
-check of the scores.
+"""Rules of section 6.1's search: length penalty, limits and stopping bound.
 
-Shapes: B sentences, N beams, V vocabulary, E end tokens; rows are B, or B * N with a sentence's
+Shapes: B sentences, N beams, V vocabulary, E end tokens; R rows are B, or B * N with a sentence's
 beams adjacent.
 """
 
@@ -46,12 +45,13 @@ ROW_BY_ROW = {
 def gnmt_length_penalty(
     length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET
 ) -> torch.Tensor | float:
-    """Return the GNMT length penalty ((5 + length) / 6)^alpha, the divisor of a hypothesis'
-    log-probability.
+    """Return the GNMT length penalty ((5 + length) / 6)^alpha.
+
+    The score of a hypothesis is its log-probability divided by this penalty.
 
     Args:
         length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
-        alpha: Strength; 0 scores by log-probability alone, larger values favor longer output.
+        alpha: Exponent; 0 scores by log-probability alone, larger values favor longer output.
         offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and
             transformers.
 
@@ -78,7 +78,7 @@ def check_length_penalty(alpha: Any, offset: Any) -> None:
 
 
 def check_over_source(over_source: Any) -> None:
-    """Raise ValueError if this is no `max_new_tokens_over_source`: a token count or None."""
+    """Raise ValueError unless `max_new_tokens_over_source` is a number of tokens or None."""
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             "`max_new_tokens_over_source` must be a whole number of at least 0 or None, got "
@@ -87,7 +87,7 @@ def check_over_source(over_source: Any) -> None:
 
 
 def check_scores(has_nan: torch.Tensor | int) -> None:
-    """Raise ValueError if the model gave NaN scores: no translation can follow from them."""
+    """Raise ValueError if the model gave NaN scores, because no hypothesis is best then."""
     if has_nan:
         raise ValueError(
             "The model's scores must be numbers, got NaN. Its weights are broken, its states "
@@ -99,28 +99,27 @@ def check_scores(has_nan: torch.Tensor | int) -> None:
 def process(
     processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor
 ) -> torch.Tensor:
-    """Return (R, V) scores after a processor that knows the (R, L) prefixes; may change `scores` in
-    place.
+    """Return (R, V) scores after a processor that reads the (R, L) prefixes.
 
-    On a CPU, processors that forbid some tokens write these columns alone, where transformers
-    writes all scores.
+    The scores may be changed in place. On a CPU, a processor that forbids some tokens writes only
+    their columns, while transformers copies all scores.
     """
     kind = type(processor)
     length = prefixes.shape[1]
     own: Any = processor
+    is_active = True
+    forbidden = None
     if kind is logits_process.MinLengthLogitsProcessor:
-        is_active, forbidden = length < own.min_length, own.eos_token_id
+        is_active = length < own.min_length
+        forbidden = own.eos_token_id
     elif kind is logits_process.MinNewTokensLengthLogitsProcessor:
-        is_active, forbidden = (
-            length < own.prompt_length_to_skip + own.min_new_tokens,
-            own.eos_token_id,
-        )
+        is_active = length < own.prompt_length_to_skip + own.min_new_tokens
+        forbidden = own.eos_token_id
     elif kind is logits_process.SuppressTokensLogitsProcessor:
-        is_active, forbidden = True, own.suppress_tokens
+        forbidden = own.suppress_tokens
     elif kind is logits_process.SuppressTokensAtBeginLogitsProcessor:
-        is_active, forbidden = length == own.begin_index, own.begin_suppress_tokens
-    else:
-        is_active, forbidden = False, None
+        is_active = length == own.begin_index
+        forbidden = own.begin_suppress_tokens
     if forbidden is None or scores.device.type != "cpu":
         processed: torch.Tensor = own(prefixes, scores)
         return processed
@@ -130,8 +129,7 @@ def process(
     return scores
 
 
-# Processors that never raise a log-probability above 0. The stopping bound is valid only with
-# these.
+# Processors that never raise a log-probability above 0. With others, the stopping bound is invalid.
 NEVER_POSITIVE = ROW_BY_ROW | {
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
     logits_process.PrefixConstrainedLogitsProcessor,
@@ -140,17 +138,18 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 
 @dataclass
 class SearchRule:
-    """Scoring and stopping rule of one beam search. transformers' loop passes it on as its
-    `length_penalty`.
+    """Scoring and stopping rule of one beam search.
+
+    In transformers' loop it takes the place of the number `length_penalty`.
     """
 
     alpha: float  # exponent of the length penalty
     offset: float  # offset of the length penalty
-    limits: torch.Tensor  # (B, 1) largest number of generated tokens of each sentence
+    limits: torch.Tensor  # (B, 1) maximum number of generated tokens of each sentence
     num_wanted: int  # hypotheses to return for each sentence
     is_bounded: bool  # True if no processor can raise a log-probability above 0
-    # (B, N) scores of finished hypotheses, best first, -inf if there is none; set in transformers'
-    # loop only
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none. Only transformers'
+    # loop sets them.
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
@@ -158,24 +157,29 @@ class SearchRule:
         return gnmt_length_penalty(length, self.alpha, self.offset)
 
     def can_improve(
-        self, running: torch.Tensor, finished: torch.Tensor, length: int
+        self, running: torch.Tensor, finished: torch.Tensor, length: torch.Tensor | int
     ) -> torch.Tensor:
-        """Return a (B, 1) mask: True if a running hypothesis might still beat the `num_wanted`-th
-        best finished one.
+        """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
 
-        If a processor may raise scores, there is no bound. Then the N-th best finished one counts,
-        as in transformers.
+        To enter, it must beat the `num_wanted`-th best finished hypothesis. If a processor may
+        raise scores, there is no bound. Then it is compared with the N-th best finished one, as in
+        transformers.
 
         Args:
             running: (B, N) log-probabilities of running hypotheses, best first.
             finished: (B, N) scores of finished hypotheses, best first.
             length: Number of generated tokens of the running hypotheses.
         """
-        num_compared = self.num_wanted if self.is_bounded else finished.shape[1]
-        best_running, worst_wanted = running[:, :1], finished[:, num_compared - 1 : num_compared]
+        rank = self.num_wanted if self.is_bounded else finished.shape[1]
+        worst_wanted = finished[:, rank - 1 : rank]
+        best_running = running[:, :1]
         is_running = best_running > NO_HYPOTHESIS
-        # Log-probabilities only fall. With alpha >= 0 the bound is the same log-probability at the
-        # limit. With alpha < 0 short output scores best, so the bound is the same log-probability
-        # with one more token.
-        best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
+        # A log-probability falls with every token. So the best possible score keeps the present
+        # log-probability and has the length with the largest penalty: the limit, or with
+        # alpha < 0 one more token.
+        best_length: torch.Tensor | int
+        if self.alpha >= 0:
+            best_length = self.limits.to(running.dtype)
+        else:
+            best_length = length + 1
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)

@@ -20,8 +20,8 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# GPT-2's pattern of words, except that combining marks count as letters: else Hindi is cut at every
-# vowel sign.
+# GPT-2's pattern of words, except that combining marks count as letters. Otherwise Hindi words
+# would be split at every vowel sign.
 WORDS = (
     r"'s|'t|'re|'ve|'m|'ll|'d"
     r"| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
@@ -30,17 +30,17 @@ WORDS = (
 
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
-    """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the
-    target.
+    """Joint byte-level BPE of both languages.
 
-    A text survives encoding and decoding byte for byte, except for the changes by the normalizer of
-    tokenizer.json. The normalizer drops white space around the text. After `train_tokenizer` it
-    also replaces look-alike characters that are rare in the training text. tokenizer.json and
-    tokenizer_config.json hold everything: without this package, `AutoTokenizer` gives the same ids.
+    `</s>` ends every source and every target. A text survives encoding and decoding byte for byte,
+    except for the changes by the normalizer of tokenizer.json. The normalizer drops white space
+    around the text. After `train_tokenizer` it also replaces look-alike characters that are rare in
+    the training text. tokenizer.json and tokenizer_config.json hold everything: without this
+    package, `AutoTokenizer` gives the same ids.
 
-    A literal `</s>` in a text stays text until you add a special token. From then on all special
-    tokens are found in texts, and the white space next to them is dropped; ordinary tokens of
-    `add_tokens` keep it.
+    The characters `</s>` in a text are read as text until you add a special token. From then on all
+    special tokens in a text are read as tokens, and the white space next to them is dropped.
+    Ordinary tokens, added by `add_tokens`, keep the white space.
 
     Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text,
     because it needs no language-specific tokenizer.
@@ -53,8 +53,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         pad_token: Fills batches.
         add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
             like any other.
-        split_special_tokens: Whether the name of a special token inside a text is read as text;
-            None means yes, unless there are `extra_special_tokens`.
+        split_special_tokens: Whether special tokens inside a text are read as text. None means
+            True, or False if there are `extra_special_tokens`.
 
     Example:
         >>> texts = ["a dream", "ein Traum"]
@@ -84,16 +84,13 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             split_special_tokens = not kwargs.get("extra_special_tokens")
         self._is_built = False
         if vocab is None:
-            vocab = {
-                str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))
-            }
+            vocab = {str(pad_token): 0, str(bos_token): 1, str(eos_token): 2}
         self.add_prefix_space = add_prefix_space
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
-        self._tokenizer.normalizer = normalizers.Sequence(
-            [normalizers.Strip(), normalizers.Prepend(" ")]
-            if add_prefix_space
-            else [normalizers.Strip()]
-        )
+        normalizer_steps: list[Any] = [normalizers.Strip()]
+        if add_prefix_space:
+            normalizer_steps.append(normalizers.Prepend(" "))
+        self._tokenizer.normalizer = normalizers.Sequence(normalizer_steps)
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
@@ -119,22 +116,24 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
     ) -> int:
         num_added = super()._add_tokens(list(new_tokens), special_tokens=special_tokens)
-        if num_added and special_tokens and self.split_special_tokens and self._is_built:
+        changes_reading = special_tokens and self.split_special_tokens and self._is_built
+        if num_added and changes_reading:
             logger.warning(
                 f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on "
                 "special tokens in a text are read as such, `</s>` included. Set "
                 "`split_special_tokens=True` to read them as text again."
             )
-            self.split_special_tokens = self.init_kwargs["split_special_tokens"] = False
+            self.split_special_tokens = False
+            self.init_kwargs["split_special_tokens"] = False
         return num_added
 
     @classmethod
     def convert_to_native_format(
         cls, trust_remote_code: bool = False, **kwargs: Any
     ) -> dict[str, Any]:
-        """Return the arguments unchanged:
+        """Return the arguments unchanged.
 
-        `__init__` reads tokenizer.json. Transformers would drop parts of it.
+        Transformers would read only parts of tokenizer.json here; `__init__` reads all of it.
         """
         return kwargs
 
@@ -147,7 +146,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
                 check, transformers would return an empty tokenizer.
         """
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            # the saved value would leave the new tokens as text
+            # With the saved value, the new tokens would be read as text.
             kwargs.setdefault("split_special_tokens", False)
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):

@@ -197,7 +197,9 @@ def test_every_pair_is_trained_on_but_the_empty_and_the_too_long(german):
 
 
 def test_training_reads_the_train_and_validation_splits_and_evaluation_the_whole_test_split(german):
-    assert german.asked == [("wmt14", "de-en", split) for split in ("validation", "train", "test")]
+    # the check of the training text asks for both held-out splits, the evaluation for the last one
+    splits = ("validation", "train", "validation", "test", "test")
+    assert german.asked == [("wmt14", "de-en", split) for split in splits]
     assert (
         len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines())
         == NUM_TEST
@@ -289,5 +291,6 @@ def test_big_recipe_reads_tokenises_and_trains_on_the_french_configuration(wmt14
     french = Run(tmp_path / "run", [*asked])
     assert french.results["train_pairs"] == NUM_PAIRS["fr-en"] - EMPTY - TOO_LONG
     assert (french.results["train_steps"], french.results["num_averaged_snapshots"]) == (2, 2)
-    assert french.asked == [("wmt14", "fr-en", "validation"), ("wmt14", "fr-en", "train")]
+    splits = ("validation", "train", "validation", "test")
+    assert french.asked == [("wmt14", "fr-en", split) for split in splits]
     assert french.model.config.language_pair == ("en", "fr")

@@ -6,13 +6,11 @@ CTranslate2 keeps the same beams as `generate` in each step. But its length pena
 and it stops after a fixed number of finished hypotheses. So the search here proceeds in three
 steps:
 
-1. It asks CTranslate2 for all hypotheses up to a horizon, which is a number of tokens, with their
-   log-probabilities. These are the hypotheses that finished, and those that still run after the
-   last step.
-2. It scores the hypotheses by GNMT's length penalty.
-3. It tests by the stopping bound of `generate` whether a running hypothesis can still beat the
-   finished ones. If so, it searches the sentence again with a longer horizon, up to the maximum
-   length for the sentence.
+1. CTranslate2 searches up to a horizon, a number of tokens. It returns all hypotheses with their
+   log-probabilities, finished ones and those that still run after the last step.
+2. The hypotheses are scored by GNMT's length penalty.
+3. The stopping bound of `generate` tells if a running hypothesis can still beat the finished ones.
+   If so, the sentence is searched again with a longer horizon, up to its maximum length.
 """
 
 from __future__ import annotations
@@ -57,16 +55,18 @@ MIN_POSITIONS = 2048
 
 # Keys of a generation config that the search below follows, or that do not change its results.
 _FOLLOWED = {
-    *(
-        *DECODING,
-        "max_new_tokens",
-        "max_length",
-        "longest_training_source",
-        "use_cache",
-        "transformers_version",
-    ),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
-    *("return_dict_in_generate", "num_return_sequences"),
+    *DECODING,
+    "max_new_tokens",
+    "max_length",
+    "num_return_sequences",
+    "return_dict_in_generate",
+    "longest_training_source",
+    "use_cache",
+    "transformers_version",
+    "bos_token_id",
+    "eos_token_id",
+    "pad_token_id",
+    "decoder_start_token_id",
 }
 
 
@@ -111,7 +111,7 @@ def write_export(
 ) -> None:
     """Write a model and its tokenizer in CTranslate2's format into an empty folder.
 
-    Also convert the model to fp32.
+    The model is converted to fp32 in place.
     """
     model.float()  # with bf16 weights, CTranslate2 would turn int8 into int8_bfloat16
     spec = VaswaniTransformerLoader()(model, tokenizer)
@@ -172,9 +172,8 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
         """Set the projections of an attention, fused as CTranslate2 needs them."""
         spec.queries_scale = attention.scaling
-        projections = [
-            self._linear(each) for each in (attention.q_proj, attention.k_proj, attention.v_proj)
-        ]
+        layers = (attention.q_proj, attention.k_proj, attention.v_proj)
+        projections = [self._linear(layer) for layer in layers]
         if is_self:
             utils.fuse_linear(spec.linear[0], projections)
         else:
@@ -208,16 +207,14 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         model: VaswaniTransformerForConditionalGeneration,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
-        """Set the special tokens, the epsilon of layer norm and the configs that `read_configs`
-        returns.
-        """
+        """Set the special tokens, the epsilon of layer norm and the configs for `read_configs`."""
         names = self.get_vocabulary(model, tokenizer)
         decoding = decoding_config(model)
         _check_settings(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
         config.eos_token = names[ends_of(decoding)[0]]
-        # required, although byte-level BPE has none
+        # CTranslate2 requires one, although byte-level BPE has none.
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {
@@ -228,11 +225,11 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
 
 
 def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
-    """Raise ValueError if the model's generation config has settings that the search below does not
-    follow.
-    """
-    own = model.generation_config.to_diff_dict()
-    others = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
+    """Raise ValueError if the model's generation config has settings other than `_FOLLOWED`."""
+    others = []
+    for name, value in model.generation_config.to_diff_dict().items():
+        if value and name not in _FOLLOWED:
+            others.append(f"{name}={value!r}")
     if others:
         raise ValueError(
             "`model` must have search settings that CTranslate2 can follow, got "
@@ -244,17 +241,16 @@ def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
 def ends_of(decoding: GenerationConfig) -> list[int]:
     """Return the token ids that end an output."""
     ends: Any = decoding.eos_token_id
-    return ends if isinstance(ends, list) else [ends]
+    if isinstance(ends, list):
+        return ends
+    return [ends]
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
     """Return the number of positions of an export, the maximum length of a source or target."""
-    is_learned = config.position_encoding == "learned"
-    return (
-        config.max_position_embeddings
-        if is_learned
-        else max(MIN_POSITIONS, config.max_position_embeddings)
-    )
+    if config.position_encoding == "learned":
+        return config.max_position_embeddings
+    return max(MIN_POSITIONS, config.max_position_embeddings)
 
 
 # ---- files of an export ----
@@ -267,8 +263,9 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
         ValueError: The folder is not an export by this version.
     """
     path = folder / CONFIG_NAME
-    content = read_json(path) if path.is_file() else {}
-    description: dict[str, Any] = content.get(DESCRIPTION, {})
+    description: dict[str, Any] = {}
+    if path.is_file():
+        description = read_json(path).get(DESCRIPTION, {})
     if "generation_config" not in description:
         raise ValueError(
             f"`model` must be a model or an export by this version, got {folder}. Export the model "
@@ -292,7 +289,7 @@ _NO_PENALTY = 1e-30  # with 0, CTranslate2 may stop at the first hypothesis
 class Decoding:
     """Settings of the search.
 
-    If `is_over_source`, outputs may have `max_new_tokens` tokens more than their source.
+    With `is_over_source`, an output may have `max_new_tokens` tokens more than its source.
     """
 
     num_beams: int
@@ -322,13 +319,15 @@ class Decoding:
 
     def limit(self, source: list[int]) -> int:
         """Return the maximum number of output tokens for a source, `</s>` included."""
-        return self.max_new_tokens + (len(source) if self.is_over_source else 0)
+        if self.is_over_source:
+            return len(source) + self.max_new_tokens
+        return self.max_new_tokens
 
     def score(self, log_prob: float, length: int) -> float:
         """Return GNMT's score of a hypothesis of `length` tokens."""
-        return log_prob / float(
-            gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset)
-        )
+        length = max(length, 1)
+        penalty = gnmt_length_penalty(length, self.length_penalty, self.length_penalty_offset)
+        return log_prob / float(penalty)
 
 
 @dataclass(frozen=True)
@@ -370,26 +369,35 @@ class Search:
         horizon = max(map(len, sources)) + _OVER_SOURCE
         open_indices = list(range(len(sources)))
         while open_indices:
+            by_steps: dict[int, list[int]] = {}
+            for index in open_indices:
+                steps = min(limits[index], horizon)
+                by_steps.setdefault(steps, []).append(index)
             unsettled = []
-            for steps in sorted({min(limits[index], horizon) for index in open_indices}):
-                indices = [index for index in open_indices if min(limits[index], horizon) == steps]
+            for steps, indices in sorted(by_steps.items()):
                 results = self._search([sources[index] for index in indices], steps, decoding)
                 for index, found in zip(indices, results, strict=True):
-                    complete = [
-                        one for one in found if steps == limits[index] or self._is_finished(one)
-                    ]
-                    best[index] = sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
-                    if not self._is_settled(best[index], found, steps, limits[index], decoding):
+                    limit = limits[index]
+                    best[index] = self._best(found, steps, limit, decoding)
+                    if not self._is_settled(best[index], found, steps, limit, decoding):
                         unsettled.append(index)
             open_indices = unsettled
             horizon = round(_GROWTH * horizon)
         return best
 
+    def _best(self, found: list[Found], steps: int, limit: int, decoding: Decoding) -> list[Found]:
+        """Return the best finished hypotheses. At the limit, running ones count as finished."""
+        complete = found
+        if steps < limit:
+            complete = [one for one in found if self._is_finished(one)]
+        return sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
+
     def _is_settled(
         self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding
     ) -> bool:
-        """Return True if further steps cannot change the best hypotheses; see
-        `SearchRule.can_improve`.
+        """Return True if further steps cannot change the best hypotheses.
+
+        See `SearchRule.can_improve`.
         """
         if steps == limit:
             return True
@@ -399,15 +407,12 @@ class Search:
         if not running:
             # All beams of the last step finished. CTranslate2 would continue with less probable
             # candidates, so the least probable of these beams is an upper bound.
-            running = [
-                min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)
-            ]
+            last_step = [one.log_prob for one in found if len(one.tokens) == steps]
+            running = [min(last_step, default=0.0)]
         # the length with the highest score
         best_length = limit if decoding.length_penalty >= 0 else steps + 1
-        return (
-            len(best) == decoding.num_best
-            and decoding.score(max(running), best_length) <= best[-1].score
-        )
+        best_possible = decoding.score(max(running), best_length)
+        return len(best) == decoding.num_best and best_possible <= best[-1].score
 
     def _is_finished(self, one: Found) -> bool:
         return bool(one.tokens) and one.tokens[-1] in self.ends
@@ -416,31 +421,29 @@ class Search:
         self, sources: list[list[int]], steps: int, decoding: Decoding
     ) -> list[list[Found]]:
         """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or running."""
-        is_greedy = decoding.num_beams == 1
-        # more than can finish, so it never stops early
-        most = 1 if is_greedy else decoding.num_beams * (steps + 1)
+        num_hypotheses = 1
+        if decoding.num_beams > 1:
+            # More hypotheses than can finish, so that CTranslate2 never stops early.
+            num_hypotheses = decoding.num_beams * (steps + 1)
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
-            patience=most / decoding.num_beams,
-            num_hypotheses=most,
+            patience=num_hypotheses / decoding.num_beams,
+            num_hypotheses=num_hypotheses,
             length_penalty=_NO_PENALTY,
             return_scores=True,
             end_token=[self.names[end] for end in self.ends],
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            # the default of 1 forbids empty outputs, which raises all other scores
+            # The default of 1 forbids empty outputs, which raises all other scores.
             min_decoding_length=0,
         )
-        return [
-            [
-                Found(
-                    [self.ids[token] for token in tokens],
-                    log_prob,
-                    decoding.score(log_prob, len(tokens)),
-                )
-                for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True)
-            ]
-            for result in results
-        ]
+        all_found = []
+        for result in results:
+            found = []
+            for names, log_prob in zip(result.hypotheses, result.scores, strict=True):
+                tokens = [self.ids[name] for name in names]
+                found.append(Found(tokens, log_prob, decoding.score(log_prob, len(tokens))))
+            all_found.append(found)
+        return all_found

@@ -1,18 +1,19 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Load a trained model and its tokenizer.
+"""Load a trained model, or a model of another architecture, with its tokenizer.
 
-Only complete safetensors weights are accepted, and no remote code runs.
+Models must be complete, and no remote code runs. Weights of this package are safetensors.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -34,6 +35,7 @@ def load_for_inference(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
+    languages: tuple[str | None, str | None] | None = None,
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
@@ -45,18 +47,24 @@ def load_for_inference(
             one.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
+        languages: Source and target language for a model of another architecture, which can be any
+            encoder-decoder of transformers. Codes are those of its tokenizer. A model without codes
+            takes (None, None). If `languages` is None, other architectures are refused.
 
     Raises:
         FileNotFoundError: The folder does not exist.
         OSError: A file of the model is missing.
         ValueError: The model is an adapter or has another architecture, its tensors do not match
-            its config, its vocabulary lacks entries of the tokenizer, or the device does not exist
-            or does not support `int8` or `bf16`.
+            its config, its vocabulary lacks entries of the tokenizer, it does not know the
+            languages, or the device does not exist or does not support `int8` or `bf16`.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
+        >>> nllb = "facebook/nllb-200-distilled-600M"
+        >>> teacher, tokenizer = load_for_inference(nllb, languages=("eng_Latn", "deu_Latn"))
     """
     device = check_device("cpu" if device is None and int8 else device, bf16)
+    dtype = torch.bfloat16 if bf16 else None
     check_model_path(name_or_path)
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
     if is_adapter:  # without this check, transformers loads the base model that the adapter names
@@ -66,10 +74,13 @@ def load_for_inference(
         )
     kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
+        if languages is not None and not int8:
+            model, tokenizer = _load_teacher(str(name_or_path), languages)
+            return model.to(device, dtype), tokenizer
         raise ValueError(
             f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in "
-            f"{name_or_path}. Pass the folder of a finished training, or use transformers for "
-            "other architectures."
+            f"{name_or_path}. Pass the folder of a finished training. Only the command translate "
+            "takes other architectures, with the `engine` torch and without `int8`."
         )
     folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
@@ -82,7 +93,69 @@ def load_for_inference(
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     if int8:
         to_int8(model.float())
-    return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
+    return model.to(device, dtype), tokenizer
+
+
+def _load_teacher(name: str, languages: tuple[str | None, str | None]) -> tuple[Any, Any]:
+    """Load a model of another architecture, and its tokenizer.
+
+    The languages become `source_language` and `target_language` of the model's config. If the
+    config has settings for this pair, as T5 has, they enter the generation config, and their prefix
+    becomes `source_prefix` of the config.
+    """
+    config = AutoConfig.from_pretrained(name, trust_remote_code=False)
+    tokenizer = load_tokenizer(name)
+    settings = settings_of_pair(config, tokenizer, *languages)
+    config.source_language, config.target_language = languages
+    config.source_prefix = settings.get("prefix", "")
+    model, report = AutoModelForSeq2SeqLM.from_pretrained(
+        name, config=config, output_loading_info=True
+    )
+    if report["missing_keys"]:
+        raise ValueError(
+            f"`model` must have all its tensors, got none for {min(report['missing_keys'])}. Pass "
+            "the complete model."
+        )
+    model.generation_config.update(**settings)
+    return model, tokenizer
+
+
+def settings_of_pair(
+    config: Any, tokenizer: Any, source: str | None, target: str | None
+) -> dict[str, Any]:
+    """Return a model's own settings for a pair of languages, such as T5's `prefix`.
+
+    A tokenizer with language codes needs two of them. Any other model accepts the pairs that its
+    config names, or no languages.
+
+    Raises:
+        ValueError: The model does not know the languages.
+    """
+    if hasattr(tokenizer, "_build_translation_inputs"):
+        tokens = getattr(tokenizer, "lang_code_to_id", None) or tokenizer.extra_special_tokens
+        codes = [token.strip("_") for token in tokens]
+        for name, code in (("source_language", source), ("target_language", target)):
+            if code not in codes:
+                given = (code or "").lower()
+                alike = [each for each in codes if each.startswith(given[:2])]
+                nearest = alike or difflib.get_close_matches(given, codes, cutoff=0)
+                raise ValueError(
+                    f"`{name}` must be a code of the model's tokenizer, got {code}. Pass a code "
+                    f"such as {', '.join(nearest[:5])}."
+                )
+        return {}
+    settings = getattr(config, "task_specific_params", None) or {}
+    known = list(settings)
+    own = getattr(config, "language_pair", None)
+    if own:
+        known.append("translation_{}_to_{}".format(*own))
+    pair = f"translation_{source}_to_{target}"
+    if (source or target) and pair not in known:
+        raise ValueError(
+            "`source_language` and `target_language` must be a pair that the model names, got "
+            f"{pair}. Leave both out. It names: {', '.join(known) or 'no pair'}."
+        )
+    return dict(settings.get(pair, {}))
 
 
 def check_device(device: str | torch.device | None, bf16: bool = False) -> str | torch.device:

@@ -80,8 +80,8 @@ def translate(
     truncated: a sentence longer than `max_tokens_per_batch` forms a batch of its own.
 
     Args:
-        model: Model in eval mode, or a `Translator`. Its generation config holds the default search
-            settings.
+        model: Model in eval mode, also of another architecture, or a
+            `Translator`. Its generation config holds the default search settings.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
         split_sentences: Whether to split each text into sentences and translate them one by one, as
@@ -194,7 +194,19 @@ def make_engine(
     if is_translator(model):
         return SharedEngine(model.make_engine(**options), processes)
     options = {**options, "return_dict_in_generate": False}
-    return SharedEngine(TorchEngine(model, tokenizer, options, return_scores), processes)
+    config = model.config
+    engine = TorchEngine(
+        model,
+        tokenizer,
+        options,
+        return_scores,
+        languages={
+            "src_lang": getattr(config, "source_language", None),
+            "tgt_lang": getattr(config, "target_language", None),
+        },
+        source_prefix=getattr(config, "source_prefix", ""),
+    )
+    return SharedEngine(engine, processes)
 
 
 class SharedEngine:
@@ -291,7 +303,7 @@ def penalty_of(decoding: GenerationConfig, length: int) -> float:
 
     Paper: section 6.1.
     """
-    offset: float = decoding.length_penalty_offset  # type: ignore[attr-defined]  # a key of ours
+    offset: float = getattr(decoding, "length_penalty_offset", 0.0)  # a key of ours
     return float(gnmt_length_penalty(length, decoding.length_penalty, offset))
 
 

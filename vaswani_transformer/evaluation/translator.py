@@ -51,9 +51,8 @@ class Translator:
     """Translates texts with a trained model by CTranslate2, with the paper's beam search.
 
     One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A
-    list of texts gives a list of dictionaries. If there are several translations per text, it gives
-    a list of lists of dictionaries. A generator or a data set gives an iterable with one list of
-    dictionaries per text.
+    list of texts gives a list of dictionaries, or a list of such lists if there are several
+    translations per text. A generator or a data set gives an iterable over lists.
 
     Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
@@ -102,10 +101,18 @@ class Translator:
         if device == "auto":
             device = "cuda" if ctranslate2.get_cuda_device_count() > 0 else "cpu"
         kind, _, index = device.partition(":")
-        num_threads = torch.get_num_threads() if num_threads is None else num_threads
-        options = {"device": kind, "device_index": int(index or 0), "compute_type": compute_type}
-        options["inter_threads"] = 1 if kind == "cuda" else max(1, num_threads // threads_per_batch)
-        options["intra_threads"] = threads_per_batch
+        if num_threads is None:
+            num_threads = torch.get_num_threads()
+        num_parallel_batches = 1
+        if kind != "cuda":
+            num_parallel_batches = max(1, num_threads // threads_per_batch)
+        options = {
+            "device": kind,
+            "device_index": int(index or 0),
+            "compute_type": compute_type,
+            "inter_threads": num_parallel_batches,
+            "intra_threads": threads_per_batch,
+        }
         if (Path(model) / WEIGHTS_NAME).is_file():
             self._open(Path(model), options)
             return
@@ -156,21 +163,22 @@ class Translator:
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source,
                 max_new_tokens.
         """
-        check_num_best(
-            num_return_sequences, self.decoding_config(**options).num_beams, "num_return_sequences"
-        )
+        num_beams = self.decoding_config(**options).num_beams
+        check_num_best(num_return_sequences, num_beams, "num_return_sequences")
         engine = self.make_engine(**options, num_return_sequences=num_return_sequences)
         reader = reader_of(self, self.tokenizer, split_sentences)
-        pool_size = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
-        max_tokens = engine.max_tokens if max_tokens_per_batch is None else max_tokens_per_batch
-        batching = Batching(max_tokens, pool_size=pool_size)
+        if isinstance(inputs, Sized):
+            pool_size = SENTENCES_PER_CHUNK
+        else:
+            pool_size = batch_size or 1
+        if max_tokens_per_batch is None:
+            max_tokens_per_batch = engine.max_tokens
+        batching = Batching(max_tokens_per_batch, pool_size=pool_size)
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
             for document in translate_texts(texts, reader, engine, batching):
-                yield [
-                    {"translation_text": document.translation(rank)}
-                    for rank in range(engine.num_best)
-                ]
+                translations = [document.translation(rank) for rank in range(engine.num_best)]
+                yield [{"translation_text": translation} for translation in translations]
 
         return results_like(inputs, find)
 
@@ -190,7 +198,8 @@ class Translator:
             TypeError: CTranslate2 does not support an option.
             ValueError: The value of an option is invalid.
         """
-        if unknown := options.keys() - _OPTIONS:
+        unknown = options.keys() - _OPTIONS
+        if unknown:
             raise TypeError(
                 f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Drop it, or use the "
                 "`engine` torch."
@@ -215,17 +224,20 @@ def load_engine(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
+    languages: tuple[str | None, str | None] | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer. With the engine "ctranslate2", a `Translator` replaces the
-    model.
+    """Load a model and its tokenizer.
+
+    With the engine "ctranslate2", a `Translator` replaces the model.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         engine: "torch" for a model, "ctranslate2" for a `Translator`.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for
-            torch with `int8`.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one. But torch with
+            `int8` uses the CPU.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
+        languages: Source and target language, as in `load_for_inference`.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
@@ -233,16 +245,18 @@ def load_engine(
             `bf16`, or `load_for_inference` or `Translator` refuses the model.
     """
     if engine == "torch":
-        return load_for_inference(model, device=device, int8=int8, bf16=bf16)
+        return load_for_inference(model, device=device, int8=int8, bf16=bf16, languages=languages)
     if engine != "ctranslate2":
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
     device = check_device(device, bf16)
     if int8 and bf16:
         raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
-    compute_type = "int8" if int8 else "default"
-    translator = Translator(
-        model, device=str(device), compute_type="bfloat16" if bf16 else compute_type
-    )
+    compute_type = "default"
+    if int8:
+        compute_type = "int8"
+    elif bf16:
+        compute_type = "bfloat16"
+    translator = Translator(model, device=str(device), compute_type=compute_type)
     return translator, translator.tokenizer
 
 
@@ -274,12 +288,12 @@ class Engine:
         rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
         most = self._search.num_positions
         for source in rows:
-            # With learned positions, an output ends at the last position. So only the source must
-            # fit.
-            if self._has_learned_positions:
-                needed, advice = len(source), ""
-            else:
-                needed = max(len(source), self._decoding.limit(source))
+            needed = len(source)
+            advice = ""
+            # With learned positions only the source must fit, because an output ends at the last
+            # position.
+            if not self._has_learned_positions:
+                needed = max(needed, self._decoding.limit(source))
                 advice = ", or use the `engine` torch, which has no limit"
             if needed > most:
                 raise ValueError(
@@ -305,9 +319,8 @@ class Engine:
         """Return the hypotheses of each row of token ids, best first."""
         results = []
         for found in self._search(rows, self._decoding):
-            texts = self._tokenizer.batch_decode(
-                [each.tokens for each in found], skip_special_tokens=True
-            )
+            tokens = [each.tokens for each in found]
+            texts = self._tokenizer.batch_decode(tokens, skip_special_tokens=True)
             hypotheses = []
             for text, each in zip(texts, found, strict=True):
                 hypotheses.append(Hypothesis(text, each.score, each.log_prob, len(each.tokens)))

@@ -42,6 +42,7 @@ from ..data import (
     train_tokenizer,
 )
 from ..data.bpe_dropout import SIDES, BpeDropout
+from ..data.hygiene import check_training_text
 from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
@@ -65,6 +66,7 @@ class RunData:
     validation: Any
     # Name, weight and report of each training corpus; the report is None for a stream.
     corpora: list[dict[str, Any]] = field(default_factory=list)
+    texts: list[Any] = field(default_factory=list)  # of the training corpora, as they were read
 
     @property
     def report(self) -> CleaningReport | None:
@@ -90,9 +92,8 @@ def prepare_data(
     corpora: list[dict[str, Any]] = []
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
-        files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
         corpora.append(
-            {"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None}
+            {"name": _file_names(origin) or recipe.dataset, "weight": weight, "report": None}
         )
     folder: str | Path | None = recipe.tokenizer
     if checkpoint is not None or arguments.process_index > 0:
@@ -122,21 +123,47 @@ def prepare_data(
         AddedToken(text, rstrip=True, normalized=False) for text in as_list(recipe.added_tokens)
     ]
     tokenizer.add_tokens(added)
-    if not recipe.streaming:
-        rules = cleaning_rules(recipe)
-        for number, corpus in enumerate(corpora):
-            tokenized = tokenize_corpus(texts[number], tokenizer, num_proc=num_proc)
-            texts[number], corpus["report"] = clean_corpus(tokenized, rules)
-    parts = [
-        text for text, corpus in zip(texts, corpora, strict=True) for _ in range(corpus["weight"])
-    ]
+    rules = cleaning_rules(recipe)
+    parts = []
+    for text, corpus in zip(texts, corpora, strict=True):
+        if not recipe.streaming:
+            tokenized = tokenize_corpus(text, tokenizer, num_proc=num_proc)
+            text, corpus["report"] = clean_corpus(tokenized, rules)
+        parts += [text] * corpus["weight"]
     train = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
     validation = (
         tokenize_corpus(validation, tokenizer, num_proc=num_proc)
         if validation is not None
         else None
     )
-    return RunData(tokenizer, train, validation, corpora)
+    return RunData(tokenizer, train, validation, corpora, texts)
+
+
+def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
+    """Return the report of `check_training_text` on the texts of a run; None for a stream.
+
+    A validation or test set that cannot be read is left out, with a line in the log.
+    """
+    if recipe.streaming:
+        return None
+    held_out = {}
+    for split in ("validation", "test"):
+        arguments = recipe.data_arguments(split)
+        if arguments is None:
+            continue
+        name = f"{_file_names(arguments) or 'dataset'} ({split})"
+        try:
+            held_out[name] = load_corpus(**arguments)
+        except (OSError, ValueError) as error:
+            logger.info(f"The {split} text is not compared with the training text: {error}")
+    return check_training_text(texts, held_out)
+
+
+def _file_names(arguments: dict[str, Any]) -> str:
+    """Return the names of the files in arguments of `load_corpus`."""
+    return ", ".join(
+        Path(value).name for name, value in arguments.items() if name.endswith("_file")
+    )
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:

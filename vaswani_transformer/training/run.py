@@ -48,7 +48,7 @@ from .averaging import write_average
 from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
-from .loading import RunData, cleaning_rules, default_workers, prepare_data
+from .loading import RunData, check_text, cleaning_rules, default_workers, prepare_data
 from .recipes import DECIDING, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -94,9 +94,10 @@ def train(
     Returns:
         The content of `train_results.json`: the `train_*` figures of transformers, cost (see
         `measure_cost`), layout, number of updates, pairs, parameters and averaged snapshots, and
-        pairs dropped by cleaning. Validations are `last_eval_*` (last one of the training),
-        `best_eval_*` (best by `metric_for_best_model`, if it chooses a checkpoint or the end) and
-        `average_eval_*` (averaged weights, if they are the final model).
+        pairs dropped by cleaning. `train_text` is what `check_text` found. Validations are
+        `last_eval_*` (last one of the training), `best_eval_*` (best by `metric_for_best_model`, if
+        it chooses a checkpoint or the end) and `average_eval_*` (averaged weights, if they are the
+        final model).
 
     Raises:
         ValueError: If the folder holds another run, a value does not fit, or the loss is not
@@ -147,6 +148,7 @@ def train(
                     output_dir.mkdir(parents=True, exist_ok=True)
                     data.tokenizer.save_pretrained(output_dir)
                 recipe.save(output_dir)
+        text_report = check_text(recipe, data.texts) if is_main else None
         for corpus in data.corpora:
             if len(data.corpora) > 1:
                 report = f": {corpus['report']}" if corpus["report"] else ""
@@ -158,7 +160,7 @@ def train(
         trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
         logger.info(describe_plan(trainer))
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        return finish_run(recipe, trainer, output, data)
+        return finish_run(recipe, trainer, output, data, text_report)
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -444,7 +446,11 @@ def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
 
 
 def finish_run(
-    recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData
+    recipe: Recipe,
+    trainer: VaswaniTransformerTrainer,
+    output: TrainOutput,
+    data: RunData,
+    text_report: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Write the final model, results and card into the run's folder, and return the results.
 
@@ -480,6 +486,7 @@ def finish_run(
         "train_max_padded_tokens_per_device": args.max_padded_tokens_per_device,
         "train_padding_fraction": None if batches is None else batches.padding_fraction,
         **figures,
+        "train_text": text_report,
         **_validation_figures(trainer),
         **(_evaluate_average(trainer) if num_averaged else {}),
         "train_steps": output.global_step,

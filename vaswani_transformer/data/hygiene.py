@@ -1,0 +1,213 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Duplicates, copies and held-out text in training pairs: counted before a training, and removed
+from files.
+
+What counts:
+    Equal: texts are equal if `normalize_text` makes them equal, pairs if both sides are equal.
+    Exact duplicate: a pair whose both sides are, unchanged, those of an earlier pair.
+    Duplicate: a pair that is equal to an earlier one. The first one is none.
+    Copy: a pair whose sides are equal.
+    Held-out: a pair whose source is equal to a source of the validation or test text.
+
+A pair with a blank side is only blank. Texts are compared by 64-bit hashes: among 10 million
+different ones, two are taken for equal with a probability of 3e-6.
+
+Shapes: N pairs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+from transformers.utils import logging
+
+from ..files import open_text, write_json, writing_folder
+from .corpora import index_aligned, read_lines
+
+logger = logging.get_logger(__name__)
+
+Pairs = Iterable[tuple[str, str]]
+
+_BLANK = hash("")
+_ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+def normalize_text(text: str) -> str:
+    """Return the letters, digits and combining marks of a text, case-folded.
+
+    A text without any, such as "?!", is returned without the white space around it.
+
+    Example:
+        >>> normalize_text("The 2nd Café!")
+        'the2ndcafé'
+    """
+    # bytes first, which is fast: most texts have no other punctuation than ASCII's
+    kept = text.casefold().encode().translate(None, _ASCII_PUNCTUATION).decode()
+    if not kept.isalnum():
+        kept = "".join(
+            character
+            for character in kept
+            if character.isalnum() or unicodedata.category(character).startswith("M")
+        )
+    return kept or text.strip()
+
+
+def _hash_pairs(pairs: Pairs) -> np.ndarray:
+    """Return hashes that can be compared within one process.
+
+    Returns:
+        int64 (4, N): of the unchanged pair, the normalized pair, and its source and target.
+    """
+    return np.fromiter(map(_hash_pair, pairs), np.dtype("4i8")).T
+
+
+def _hash_pair(pair: tuple[str, str]) -> tuple[int, ...]:
+    source, target = map(normalize_text, pair)
+    return hash(pair), hash((source, target)), hash(source), hash(target)
+
+
+def find_removable(
+    train: Pairs, held_out: Mapping[str, Pairs]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Find the training pairs that add nothing, or that inflate scores.
+
+    Args:
+        train: Training pairs.
+        held_out: Pairs of each validation or test set, by its name.
+
+    Returns:
+        A mask (N,) for each reason to remove a training pair; and a report: `num_pairs`, the number
+        of pairs for each reason, and `overlaps`, which has for each held-out set its `name`,
+        `num_pairs`, and how many of its `pairs`, and of its `sources` alone, are training text.
+    """
+    exact, pair, source, target = _hash_pairs(train)
+    filled = (source != _BLANK) & (target != _BLANK)
+    is_held_out = np.zeros_like(filled)
+    overlaps = []
+    for name, pairs in held_out.items():
+        _, other_pair, other_source, _ = _hash_pairs(pairs)
+        shared = filled & np.isin(source, other_source)
+        is_held_out |= shared
+        overlap = {
+            "name": name,
+            "num_pairs": len(other_pair),
+            "pairs": int(np.isin(other_pair, pair[shared]).sum()),
+            "sources": int(np.isin(other_source, source[shared]).sum()),
+        }
+        overlaps.append(overlap)
+    masks = {
+        "blank": ~filled,
+        "copies": filled & (source == target),
+        "exact_duplicates": filled & _is_repeated(exact),
+        "duplicates": filled & _is_repeated(pair),
+        "held_out": is_held_out,
+    }
+    counts = {name: int(mask.sum()) for name, mask in masks.items()}
+    return masks, {"num_pairs": len(pair), **counts, "overlaps": overlaps}
+
+
+def _is_repeated(values: np.ndarray) -> Any:
+    """Return a mask of the values that are equal to an earlier one."""
+    first = np.unique(values, return_index=True)[1]
+    return np.bincount(first, minlength=len(values)) == 0
+
+
+# ---- before a training ----
+
+
+def check_training_text(
+    texts: list[datasets.Dataset], held_out: Mapping[str, datasets.Dataset]
+) -> dict[str, Any]:
+    """Log duplicates and copies in the training text, and warn of held-out text in it.
+
+    Args:
+        texts: Training corpora with the string columns `source` and `target`.
+        held_out: Validation and test sets, by their names.
+
+    Returns:
+        The report of `find_removable`.
+    """
+    masks, report = find_removable(
+        _read_pairs(texts), {name: _read_pairs([text]) for name, text in held_out.items()}
+    )
+    if report["duplicates"] or report["copies"]:
+        logger.info(
+            "Of {num_pairs:,} training pairs {duplicates:,} repeat an earlier one "
+            "({exact_duplicates:,} exactly), and {copies:,} copy their source:".format_map(report)
+            + _examples(texts, masks["duplicates"] | masks["copies"])
+        )
+    if report["held_out"]:
+        form = "{name}: {pairs:,} of {num_pairs:,} pairs, {sources:,} sources"
+        sets = "; ".join(map(form.format_map, report["overlaps"]))
+        logger.warning(
+            f"Held-out text is in the training text, which inflates scores ({sets}). "
+            "`vaswani-transformer clean --against` removes such training pairs:"
+            + _examples(texts, masks["held_out"])
+        )
+    return report
+
+
+def _read_pairs(texts: list[datasets.Dataset]) -> Pairs:
+    for text in texts:
+        for batch in text.iter(batch_size=1000):
+            yield from zip(batch["source"], batch["target"], strict=True)
+
+
+def _examples(texts: list[datasets.Dataset], chosen: np.ndarray) -> str:
+    """Return the first three chosen pairs, each on a line of its own."""
+    pairs = itertools.islice(itertools.compress(_read_pairs(texts), chosen), 3)
+    return "".join(f"\n    {source:.60} | {target:.60}" for source, target in pairs)
+
+
+# ---- in files ----
+
+
+def clean_files(
+    source: str | Path,
+    target: str | Path,
+    output_dir: str | Path,
+    against: Iterable[tuple[str | Path, str | Path]] = (),
+) -> dict[str, Any]:
+    """Write two aligned text files without blank pairs, copies, held-out sources and duplicates.
+
+    Args:
+        source: Source sentences, one per line.
+        target: Target sentences, aligned with `source`.
+        output_dir: New folder for both files, under their names, and `report.json`. It appears
+            when it is complete.
+        against: Source and target file of each held-out set.
+
+    Returns:
+        The content of `report.json`: the report of `find_removable`, and `num_kept`.
+
+    Raises:
+        ValueError: Files have different numbers of lines or the same name, or `output_dir` holds
+            something.
+        FileNotFoundError: A file does not exist.
+    """
+    names = [Path(file).name.removesuffix(".gz") for file in (source, target)]
+    if names[0] == names[1]:
+        raise ValueError(f"`target` must have another name than `source`, got {target}. Rename it.")
+    held_out = {f"{files[0]}, {files[1]}": _read_files(*files) for files in against}
+    masks, report = find_removable(_read_files(source, target), held_out)
+    kept = ~np.any(list(masks.values()), axis=0)
+    report["num_kept"] = int(kept.sum())
+    with writing_folder(output_dir) as folder:
+        for file, name in zip((source, target), names, strict=True):
+            with open_text(file) as lines, open(folder / name, "wb") as output:
+                output.writelines(itertools.compress(lines, kept))
+        write_json(folder / "report.json", report)
+    return report
+
+
+def _read_files(source: str | Path, target: str | Path) -> Pairs:
+    index_aligned(source, target, sys.maxsize)  # refuses files of different lengths
+    return zip(read_lines(source), read_lines(target), strict=True)
