@@ -61,7 +61,6 @@ texts = st.one_of(
     st.tuples(st.sampled_from(_PIECES), st.integers(1, 300)).map(lambda pair: pair[0] * pair[1]),
 )
 lines = texts.map(lambda text: text.replace("\n", ""))  # what one line of a file can hold
-surrogates = st.tuples(texts, st.characters(categories=["Cs"]), texts).map("".join)
 blanks = st.text(st.sampled_from(" \t\r\x0b\x0c\x85\u2028\u00a0\u3000\x1c"), max_size=5)
 
 # ---- bytes of files ----
