@@ -30,15 +30,9 @@ from torch.utils.backend_registration import (
 from vaswani_transformer import modeling_vaswani_transformer as modeling
 
 _READS = {
-    "_local_scalar_dense",
-    "nonzero",
-    "masked_select",
-    "_unique2",
-    "unique_dim",
-    "unique_consecutive",
-    "equal",
+    *"_local_scalar_dense nonzero masked_select _unique2 unique_dim unique_consecutive".split(),
+    *"equal repeat_interleave bincount is_nonzero item".split(),
 }
-_READS |= {"repeat_interleave", "bincount", "is_nonzero", "item"}
 _COPIES = {"_to_copy", "copy_", "_copy_from"}
 # takes CPU indices, which it copies
 _INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_"}

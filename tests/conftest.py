@@ -17,6 +17,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # which torch reads once, for deterministic algorithms
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
+import torch
 from accelerator import accel  # noqa: F401  (a fixture)
 from processes import find_port
 from tiny import SENTENCES, make_model
@@ -101,6 +102,16 @@ def tiny_batch(tiny_tokenizer):
     )
     batch["labels"] = batch["labels"].masked_fill(batch["labels"] == 0, -100)
     return batch
+
+
+@pytest.fixture
+def inputs():
+    """Three padded sources and as many beginnings of targets, as arguments of forward."""
+    torch.manual_seed(1)
+    source, mask = torch.randint(3, 300, (3, 7)), torch.ones(3, 7, dtype=torch.long)
+    mask[1, 5:] = mask[2, 3:] = 0
+    target = torch.cat([torch.ones(3, 1, dtype=torch.long), torch.randint(3, 300, (3, 5))], dim=1)
+    return {"input_ids": source * mask, "attention_mask": mask, "decoder_input_ids": target}
 
 
 @pytest.fixture

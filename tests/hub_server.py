@@ -19,7 +19,7 @@ import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 NAME = r"(?:datasets/)?[\w.-]+/[\w.-]+"
 API = rf"/api/(?:models/|(?=datasets/))({NAME})"
@@ -138,13 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
         return self.headers.get("Authorization", "").removeprefix("Bearer ").strip() or None
 
     def may_write(self, namespace):
-        if self.user is None:
-            raise RefusedError(401, "Invalid username or password.")
         if self.user != namespace:
-            raise RefusedError(
-                403,
-                f"You don't have the rights to create a model under the namespace {namespace!r}.",
-            )
+            raise RefusedError(401, "Invalid username or password.")
 
     def repo(self, name):
         repo = self.server.repos.get(name)
@@ -208,29 +203,24 @@ class _Handler(BaseHTTPRequestHandler):
     def tree(self, name, revision, folder):
         folder = f"{folder.strip('/')}/" if folder else ""
         files = self.repo(name).files(revision)
-        found = [(path, content) for path, content in files.items() if path.startswith(folder)]
+        found = [path for path in files if path.startswith(folder)]
         if folder and not found:
             raise RefusedError(404, f"{folder} does not exist", "EntryNotFound")
-        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in (
-            "1",
-            "true",
+        entries = {}
+        for path in found:
+            size, oid = len(files[path]), blob_id(files[path])
+            entries[path] = {"type": "file", "path": path, "size": size, "oid": oid}
+            for parent in map(str, PurePosixPath(path.removeprefix(folder)).parents[:-1]):
+                place, oid = folder + parent, blob_id(parent.encode())
+                entries[place] = {"type": "directory", "path": place, "size": 0, "oid": oid}
+        is_recursive = re.search("recursive=(1|true)", self.path.lower())
+        self.send(
+            [
+                entry
+                for path, entry in entries.items()
+                if is_recursive or "/" not in path.removeprefix(folder)
+            ]
         )
-        folders = {str(parent) for path, _ in found for parent in PurePosixPath(path).parents}
-        entries = [
-            {"type": "file", "path": path, "size": len(file), "oid": blob_id(file)}
-            for path, file in found
-        ]
-        entries += [
-            {"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())}
-            for path in folders
-        ]
-        inside = [
-            entry for entry in entries if entry["path"] != "." and entry["path"].startswith(folder)
-        ]
-        entries = [
-            entry for entry in inside if recursive or "/" not in entry["path"].removeprefix(folder)
-        ]
-        self.send(entries)
 
     def preupload(self, name, revision):
         files = self.writable(name).files(revision)

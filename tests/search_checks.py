@@ -9,9 +9,7 @@ within 1e-4, and for at most 0.2 % of the sentences.
 """
 
 import copy
-import os
 import random
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -19,18 +17,10 @@ import torch
 import transformers
 from naive_search import generated_tokens, gnmt_score
 from tiny import make_model
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 NEAR_TIE = 1e-4
 MAX_FLIPPED = 0.002
 each_search = pytest.mark.parametrize("num_beams", [1, 4])
-needs_trained_model = pytest.mark.skipif(
-    not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
-    reason=(
-        "TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) "
-        "are not set"
-    ),
-)
 
 # What the search must not depend on: depth, head widths, biases, positions, tied weights.
 SHAPES = [
@@ -57,16 +47,9 @@ def random_sentences(seed, num_sentences=None, vocab_size=24):
     return [[draw.randrange(3, vocab_size) for _ in range(length)] + [2] for length in lengths]
 
 
-def trained_model(dtype, num_sentences):
-    """The trained model and token ids of the first sentences of its text."""
-    folder, text = (
-        os.environ["TRAINED_MODEL"],
-        Path(os.environ["TRAINED_SOURCE"]).read_text(encoding="utf-8"),
-    )
-    sentences = AutoTokenizer.from_pretrained(folder)(text.splitlines()[:num_sentences])[
-        "input_ids"
-    ]
-    return AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval(), sentences
+def random_case(seed, num_sentences=None, dtype=torch.float64):
+    """A model and a padded batch."""
+    return random_model(seed, dtype), pad(random_sentences(seed, num_sentences))
 
 
 def pad(sentences):
@@ -152,8 +135,4 @@ def count_flips(model, batches, **options):
         num_flipped += count_other_outputs(
             model, sentences, together, alone, options.get("length_penalty")
         )
-    print(
-        f"{num_sentences} sentences in {model.dtype}, {num_flipped} near-ties decided otherwise in "
-        "a batch"
-    )
     return num_sentences, num_flipped

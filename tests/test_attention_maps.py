@@ -17,59 +17,36 @@ SOURCE, TARGET = SENTENCES[0], SENTENCES[1]
 EXACT = {"rtol": 0, "atol": 1e-12}
 
 
-def naive_weights(attention, queries_from, keys_from, is_causal=False):
-    """(H, L, S) by loops over heads, queries and keys, from states (L, D) and (S, D)."""
-    d_k, num_heads = attention.config.d_k, attention.config.num_heads
-    q, k = attention.q_proj(queries_from), attention.k_proj(keys_from)
-    weights = torch.zeros(num_heads, len(q), len(k), dtype=torch.float64)
-    for head in range(num_heads):
-        part = slice(head * d_k, (head + 1) * d_k)
-        for row in range(len(q)):
-            allowed = range(row + 1) if is_causal else range(len(k))
-            powers = [
-                math.exp(float(q[row, part] @ k[column, part]) / math.sqrt(d_k))
-                for column in allowed
-            ]
-            weights[head, row, : len(powers)] = torch.tensor(powers, dtype=torch.float64) / sum(
-                powers
-            )
-    return weights
+ATTENTIONS = {
+    "encoder": ("encoder", "self_attn"),
+    "decoder": ("decoder", "self_attn"),
+    "cross": ("decoder", "encoder_attn"),
+}
 
 
 @torch.no_grad()
-def naive_maps(model, tokenizer, layer):
-    """Weights of one layer of both stacks, from the states that enter its attentions."""
-    encoder, decoder = model.model.encoder, model.model.decoder
-    source = tokenizer(SOURCE, return_tensors="pt")["input_ids"]
-    labels = tokenizer(TARGET)["input_ids"]
-    fed = torch.tensor([[1, *labels[:-1]]])
-    into_encoder = encoder(source, output_hidden_states=True).hidden_states[layer][0]
-    encoded = encoder(source).last_hidden_state
-    into_decoder = decoder(
-        fed, encoder_hidden_states=encoded, output_hidden_states=True
-    ).hidden_states[layer]
-    decoder_layer, causal = (
-        decoder.layers[layer],
-        torch.ones(1, 1, len(labels), len(labels)).tril().bool(),
-    )
-    attended = decoder_layer.self_attn(into_decoder, attention_mask=causal)[0]
-    between = decoder_layer.self_attn_layer_norm(into_decoder + attended)[0]
-    return {
-        "encoder": naive_weights(encoder.layers[layer].self_attn, into_encoder, into_encoder),
-        "decoder": naive_weights(
-            decoder_layer.self_attn, into_decoder[0], into_decoder[0], is_causal=True
-        ),
-        "cross": naive_weights(decoder_layer.encoder_attn, between, encoded[0]),
-    }
+def naive_weights(attention, queries_from, keys_from, is_causal):
+    """softmax(q k^T / sqrt(d_k)) as (B, H, L, S), from states (B, L, D) and (B, S, D)."""
+    heads = attention.config.num_heads, attention.config.d_k
+    q = attention.q_proj(queries_from).unflatten(-1, heads).transpose(1, 2)
+    k = attention.k_proj(keys_from).unflatten(-1, heads).transpose(1, 2)
+    scores = q @ k.mT / math.sqrt(attention.config.d_k)
+    if is_causal:
+        scores += torch.full_like(scores, -torch.inf).triu(1)
+    return scores.softmax(dim=-1)
 
 
-@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("kind", ATTENTIONS)
 @pytest.mark.parametrize("layer", [0, 1])
 def test_weights_equal_a_naive_computation_from_the_projections(tiny_tokenizer, layer, kind):
-    model = make_model(d_k=6, d_v=4).double()
+    model, entered = make_model(d_k=6, d_v=4).double(), []
+    stack, name = ATTENTIONS[kind]
+    attention = getattr(getattr(model.model, stack).layers[layer], name)
+    attention.register_forward_pre_hook(lambda module, args: entered.append(args[:2]))
     weights, _, _ = attention_maps(model, tiny_tokenizer, SOURCE, TARGET)[kind]
-    expected = naive_maps(model, tiny_tokenizer, layer)[kind]
-    torch.testing.assert_close(torch.tensor(weights[layer]), expected, **EXACT)
+    (states,) = entered  # of queries, and of keys where they are others
+    expected = naive_weights(attention, states[0], states[-1], is_causal=kind == "decoder")
+    torch.testing.assert_close(torch.tensor(weights[layer]), expected[0], **EXACT)
 
 
 def test_maps_of_a_model_in_half_precision_are_numbers_of_double_precision(

@@ -156,16 +156,15 @@ def test_training_command_of_the_readme_is_understood(words):
 
 
 @pytest.mark.parametrize(
-    "words", [words for words in commands() if words[0] != "sbatch"], ids=" ".join
+    "words",
+    [words for words in commands() if words[0] != "sbatch" and "1-gpu" not in " ".join(words)],
+    ids=" ".join,
 )
 def test_launch_command_of_the_readme_starts_what_it_says(words, started):
     launcher = [*words[: words.index("scripts/train.py")], *TRAIN]
     launcher = [str(ROOT / word) if word.endswith(".yaml") else word for word in launcher]
     if launcher[0] == "torchrun":
         config = run.config_from_args(run.parse_args(launcher[1:]))[0]
-    elif "1-gpu.yaml" in " ".join(words):
-        assert launcher_arguments(launcher[2:]).num_processes == 1
-        return
     else:
         config = started(launcher[2:])
     processes = 2 if "--use-cpu" in words else 8

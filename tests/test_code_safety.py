@@ -20,18 +20,9 @@ HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "input", "breakpoint"}
-NEVER_IMPORTED = {
-    "pickle",
-    "_pickle",
-    "cPickle",
-    "dill",
-    "cloudpickle",
-    "joblib",
-    "shelve",
-    "marshal",
-    "runpy",
-    "pty",
-}
+NEVER_IMPORTED = set(
+    "pickle _pickle cPickle dill cloudpickle joblib shelve marshal runpy pty".split()
+)
 # Attributes of modules, as they would be written.
 NEVER_USED = re.compile(
     r"os\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*|startfile)|yaml\.(load|load_all|unsafe_load\w*|full_load\w*)"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import transformers
 from readme import ROOT, blocks, text_of
-from tiny import SENTENCES
+from tiny import SENTENCES, SMALLEST
 from transformers import pipeline
 
 from vaswani_transformer.training.recipes import Recipe
@@ -129,20 +129,13 @@ def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     for part, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
         files[f"train_{part}"] = str(tmp_path / part)
         (tmp_path / part).write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
-    sizes = {
-        "d_model": 16,
-        "d_ff": 32,
-        "num_heads": 2,
-        "num_encoder_layers": 1,
-        "num_decoder_layers": 1,
-    }
     batches = {"max_source_tokens_per_batch": 100, "max_target_tokens_per_batch": 100}
     recipe = Recipe(
         tokenizer=str(tmp_path / "tokenizer"),
         save_steps=1,
         max_steps=1,
         **files,
-        **sizes,
+        **SMALLEST,
         **batches,
     )
     check_path("The path of a batch", lambda: train(recipe, tmp_path / "run", use_cpu=True))

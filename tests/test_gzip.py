@@ -13,7 +13,6 @@ from vaswani_transformer.data import (
     load_corpus,
     read_lines,
     stream_corpus,
-    train_tokenizer,
 )
 from vaswani_transformer.evaluation.report import load_evaluation_set
 from vaswani_transformer.evaluation.translate import translate_file
@@ -85,16 +84,6 @@ def test_gzip_file_of_pairs_is_read(tmp_path, suffix):
         assert pairs_of(stream_corpus(pairs_file=path)) == PAIRS
 
 
-def test_gzip_text_trains_the_same_tokenizer(packed):
-    tokenizers = [
-        train_tokenizer(
-            list(files.values()), vocab_size=300, show_progress=False
-        ).backend_tokenizer.to_str()
-        for files in packed
-    ]
-    assert tokenizers[0] == tokenizers[1]
-
-
 def test_gzip_text_is_translated_and_evaluated_on_as_plain_text(
     packed, tiny_model, tiny_tokenizer, tmp_path
 ):
@@ -147,27 +136,3 @@ def test_broken_gzip_corpus_is_refused_in_one_sentence(packed, damage, read):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match="train.de.gz` must be a whole gzip file"):
         list(read(**packed[0]))
-
-
-def test_broken_gzip_input_is_refused(packed, tiny_model, tiny_tokenizer, tmp_path):
-    path = packed[0]["source_file"]
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(ValueError, match="train.en.gz` must be a whole gzip file"):
-        translate_file(tiny_model, tiny_tokenizer, path, tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"a\n" * 3, "train.de.gz must have as many lines as .*train.en.gz, got 3 and 12"),
-        (
-            b"a\n\xff\n" + b"a\n" * 10,
-            "train.de.gz` must be UTF-8 text, got byte 0xff in line 2 at byte offset 2",
-        ),
-    ],
-)
-def test_gzip_text_is_checked_as_plain_text(packed, tmp_path, content, message):
-    files = packed[0]
-    files["target_file"].write_bytes(gzip.compress(content))
-    with pytest.raises(ValueError, match=message):
-        load_corpus(**files, cache_dir=tmp_path / "cache")

@@ -30,7 +30,7 @@ def rows(tiny_tokenizer):
 
 @pytest.fixture
 def make_library_trainer(tiny_tokenizer, rows, tmp_path):
-    def make(model, collator_model=True, **options):
+    def make(model, **options):
         arguments = Seq2SeqTrainingArguments(
             output_dir=str(tmp_path / "run"),
             use_cpu=True,
@@ -44,9 +44,7 @@ def make_library_trainer(tiny_tokenizer, rows, tmp_path):
             train_dataset=rows,
             eval_dataset=rows,
             processing_class=tiny_tokenizer,
-            data_collator=DataCollatorForSeq2Seq(
-                tiny_tokenizer, model=model if collator_model else None
-            ),
+            data_collator=DataCollatorForSeq2Seq(tiny_tokenizer, model=model),
             compute_metrics=lambda predictions: {},  # without it, the library does not generate
         )
 
@@ -55,21 +53,17 @@ def make_library_trainer(tiny_tokenizer, rows, tmp_path):
 
 @torch.no_grad()
 def expected_loss(model, rows, smoothing):
-    """The smoothed loss in nats per target token, each sentence and each token by itself."""
+    """The smoothed loss in nats per target token, each sentence by itself."""
     losses = []
     for row in rows:
         prefix = torch.tensor([[1, *row["labels"][:-1]]])
-        logits = (
-            model(input_ids=torch.tensor([row["input_ids"]]), decoder_input_ids=prefix)
-            .logits[0]
-            .double()
+        logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=prefix).logits[0]
+        losses.append(
+            torch.nn.functional.cross_entropy(
+                logits, torch.tensor(row["labels"]), label_smoothing=smoothing, reduction="none"
+            )
         )
-        for scores, right in zip(logits, row["labels"], strict=True):
-            log_probs = scores - scores.exp().sum().log()
-            target = torch.full_like(scores, smoothing / len(scores))
-            target[right] += 1 - smoothing
-            losses.append(-(target * log_probs).sum().item())
-    return sum(losses) / len(losses)
+    return torch.cat(losses).mean().item()
 
 
 def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp_path, monkeypatch):
@@ -88,13 +82,6 @@ def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp
     ):
         out = again.generate(source, min_new_tokens=60, **options)
         assert out.shape[1] in (61, 62, 63)  # 60 to 62 new tokens
-        scores = [
-            m.generate(
-                source, return_dict_in_generate=True, output_scores=True, **options
-            ).sequences_scores
-            for m in (model, again)
-        ]
-        torch.testing.assert_close(*scores)
     assert told == []  # nobody chose that length
 
 
@@ -142,16 +129,6 @@ def test_library_evaluation_reports_the_loss(make_library_trainer, rows, smoothi
     options = {"label_smoothing_factor": smoothing, "predict_with_generate": with_generate}
     metrics = make_library_trainer(model, **options).evaluate(max_new_tokens=3)
     assert metrics["eval_loss"] == pytest.approx(expected_loss(model, rows, smoothing), rel=1e-5)
-
-
-def test_library_smoothing_needs_a_collator_that_knows_the_model(make_library_trainer):
-    trainer = make_library_trainer(
-        make_model(), collator_model=False, label_smoothing_factor=0.1, max_steps=1
-    )
-    with pytest.raises(
-        ValueError, match="Decoder needs either ids or embeddings.*DataCollatorForSeq2Seq"
-    ):
-        trainer.train()
 
 
 @each_smoothing

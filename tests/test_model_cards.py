@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from readme import words_for_main
 from tables import VARIATIONS
 
 from vaswani_transformer import cli
@@ -86,19 +87,14 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
     assert {shlex.split(line)[0] for line in lines} == programs
     for line in lines:
-        words = shlex.split(line)[1:]
+        words = shlex.split(line)
         if script := next((word for word in words if word.startswith("scripts/paper")), None):
             source = (PAPER.parents[2] / script).read_text(encoding="utf-8")
             options = {word for word in words[words.index(script) :] if word.startswith("--")}
-            assert {option for option in options if f'"{option}"' not in source} <= set(
-                DATA_OPTIONS
-            )
-            continue
-        if "scripts/train.py" in words:
-            words = ["train", *words[words.index("scripts/train.py") + 1 :]]
-        elif "vaswani_transformer.cli" in words:
-            words = words[words.index("vaswani_transformer.cli") + 1 :]
-        assert callable(cli.build_parser().parse_args(words).run)
+            unknown = {option for option in options if f'"{option}"' not in source}
+            assert unknown <= set(DATA_OPTIONS)
+        else:
+            assert callable(cli.build_parser().parse_args(words_for_main(line)).run)
 
 
 def test_pictures_of_the_cards_of_the_papers_pages_and_of_the_readme_exist():

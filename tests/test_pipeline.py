@@ -29,16 +29,17 @@ def test_a_list_keeps_its_order_in_every_batch_size(translate, batch_size):
     assert got == [expected_text(translate, text) if text.strip() else "" for text in TEXTS]
 
 
-def test_empty_list_and_tuple_give_lists(translate):
-    assert translate([]) == []
-    assert translate([], split_sentences=False) == []
-    assert translate(tuple(TEXTS)) == translate(TEXTS)
-    assert translate(Dataset.from_dict({"en": TEXTS})["en"]) == translate(TEXTS)
+@pytest.mark.parametrize("split_sentences", [True, False])
+def test_every_collection_is_taken_in_its_order(translate, split_sentences):
+    def given(texts):
+        return translate(texts, split_sentences=split_sentences)
 
-
-def test_column_of_a_table_is_read_in_its_order_not_by_its_labels(translate):
-    column = pandas.Series(TEXTS, index=[4, 1, 0, 2, 7])
-    assert list(translate(column)) == [[result] for result in translate(TEXTS)]
+    expected = given(TEXTS)
+    assert given([]) == []
+    assert given(tuple(TEXTS)) == given(Dataset.from_dict({"en": TEXTS})["en"]) == expected
+    column = pandas.Series(TEXTS, index=[4, 1, 0, 2, 7])  # not in the order of its labels
+    for texts in (map(str, TEXTS), dict.fromkeys(TEXTS).keys(), column, column.to_numpy()):
+        assert list(given(texts)) == [[each] for each in expected]
 
 
 def test_dictionaries_of_generate_are_no_matter_of_the_pipeline(checkpoint, translate):
@@ -53,9 +54,8 @@ def test_languages_may_have_a_hyphen(tmp_path, tiny_tokenizer):
     assert len(pipeline("translation_en_to_pt-BR", model=str(tmp_path))("A dog.")) == 1
 
 
-def test_a_generator_and_a_data_set_stream_in_order(translate):
+def test_a_data_set_streams_in_order(translate):
     expected = [[result] for result in translate(TEXTS)]
-    assert list(translate(text for text in TEXTS)) == expected
     rows = [{"en": text} for text in TEXTS]
     found = translate(KeyDataset(rows, "en"), batch_size=2)
     assert (len(found), list(found), list(found)) == (len(TEXTS), expected, expected)  # read twice
@@ -76,14 +76,6 @@ def test_workers_change_no_result(translate, options):
     assert list(translate(KeyDataset([{"en": text} for text in TEXTS], "en"), **options)) == [
         [result] for result in translate(TEXTS)
     ]
-
-
-@pytest.mark.parametrize("split_sentences", [True, False])
-def test_every_iterable_is_taken(translate, split_sentences):
-    expected = [[each] for each in translate(TEXTS, split_sentences=split_sentences)]
-    for texts in (map(str, TEXTS), dict.fromkeys(TEXTS).keys(), pandas.Series(TEXTS).to_numpy()):
-        found = list(translate(texts, split_sentences=split_sentences))
-        assert found == expected
 
 
 def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate, library_log):
@@ -121,9 +113,12 @@ def test_a_list_is_batched_by_length_under_a_budget_of_tokens(translate, batches
     assert lengths == sorted(lengths, reverse=True)
 
 
-def test_a_batch_size_of_the_callers_is_kept(translate, batches):
-    translate(["a b c"] * 7, batch_size=3)
-    assert [rows for rows, _ in batches] == [3, 3, 1]
+@pytest.mark.parametrize(
+    ("number", "options", "rows"), [(7, {"batch_size": 3}, [3, 3, 1]), (300, {}, [128, 128, 44])]
+)
+def test_batches_have_the_callers_size_or_a_bounded_one(translate, batches, number, options, rows):
+    translate(["a"] * number, **options)
+    assert [size for size, _ in batches] == rows
 
 
 class Numbered(torch.utils.data.Dataset):
@@ -141,11 +136,6 @@ def test_a_data_set_ends_at_its_length(translate, batch_size):
     results = translate(Numbered(), batch_size=batch_size)
     assert len(results) == 3
     assert list(results) == [translate(f"text {index}") for index in range(3)]
-
-
-def test_many_short_texts_are_no_single_batch(translate, batches):
-    translate(["a"] * 300)
-    assert [rows for rows, _ in batches] == [128, 128, 44]
 
 
 def test_a_streamer_sees_the_texts_one_by_one(translate, batches):
@@ -240,13 +230,6 @@ def marian():
     return MarianMTModel(MarianConfig(vocab_size=300, **sizes, **heads, **tokens)).eval()
 
 
-def test_another_architecture_works_as_plain_generate(tiny_tokenizer, marian):
-    translate = pipeline("translation", model=marian, tokenizer=tiny_tokenizer, max_new_tokens=5)
-    ids = marian.generate(**tiny_tokenizer(TEXTS[0], return_tensors="pt"), max_new_tokens=5)
-    expected = tiny_tokenizer.decode(ids[0], skip_special_tokens=True)
-    assert translate(TEXTS[:2]) == [{"translation_text": expected}, {"translation_text": ""}]
-
-
 def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_for(
     tiny_tokenizer, marian, monkeypatch
 ):
@@ -259,7 +242,9 @@ def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_fo
     monkeypatch.setattr(marian, "generate", noting)
     translate = pipeline("translation", model=marian, tokenizer=tiny_tokenizer, max_new_tokens=5)
     text = ">>fra<< A dog runs. Two women read."
-    translate(text)
+    ids = generate(**tiny_tokenizer(text, return_tensors="pt"), max_new_tokens=5)
+    expected = tiny_tokenizer.decode(ids[0], skip_special_tokens=True)
+    assert translate([text, ""]) == [{"translation_text": expected}, {"translation_text": ""}]
     assert seen == [f"{text}</s>"]
     translate(text, split_sentences=True)
     assert seen[1:] == [">>fra<< A dog runs.</s>", "Two women read.</s>"]

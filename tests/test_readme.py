@@ -267,10 +267,6 @@ def files_in(folder):
 # ---- commands ----
 
 
-def test_readme_is_under_180_lines():
-    assert len(README.splitlines()) < 180
-
-
 def test_every_command_of_the_pages_is_in_the_tables_and_the_tables_have_no_other():
     assert [command for command in ALL_COMMANDS if beginning_of(command) is None] == []
     used = {beginning_of(command) for command in ALL_COMMANDS}
@@ -347,16 +343,6 @@ def test_extras_that_are_named_exist():
         project["optional-dependencies"]
     )
     assert extras
-
-
-def test_translating_a_file_keeps_its_lines(workplace):
-    command = next(
-        each for each in ALL_COMMANDS if each.startswith("vaswani-transformer translate")
-    )
-    assert cli.main(words_for_main(command)) == 0
-    lines = Path("text.de").read_text(encoding="utf-8").split("\n")
-    assert len(lines) == 4
-    assert lines[1] == lines[3] == ""
 
 
 # ---- options of `train` ----

@@ -21,11 +21,8 @@ from search_checks import (
     MAX_FLIPPED,
     count_flips,
     decode,
-    each_search,
     in_own_precision,
-    needs_trained_model,
     rescored,
-    trained_model,
     without_padding,
 )
 from tiny import make_model
@@ -268,16 +265,4 @@ def test_search_depends_on_the_batch_in_near_ties_of_fp32_alone(options, dtype):
         for seed in range(24)
     ]
     num_sentences, num_flipped = map(sum, zip(*counts, strict=True))
-    assert num_flipped <= MAX_FLIPPED * num_sentences
-
-
-@pytest.mark.heavy
-@needs_trained_model
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@each_search
-def test_search_of_a_trained_model_does_not_depend_on_the_batch(dtype, num_beams):
-    """Run by hand after a training; the quickstart's heavy test does the same on its own model."""
-    model, sentences = trained_model(dtype, 1000)
-    batches = [sentences[start : start + 32] for start in range(0, len(sentences), 32)]
-    num_sentences, num_flipped = count_flips(model, batches, num_beams=num_beams)
     assert num_flipped <= MAX_FLIPPED * num_sentences

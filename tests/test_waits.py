@@ -3,21 +3,12 @@
 """Forward, loss, backward and decoding step never make the host wait for a device."""
 
 import copy
-import itertools
-import subprocess
-import sys
-from unittest import mock
 
-import accelerator
 import pytest
 import torch
 from accelerator import waits
-from tiny import make_config, make_model
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from transformers import EncoderDecoderCache, StaticCache, masking_utils
-
-from vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer import modeling_vaswani_transformer as modeling
+from tiny import make_model
+from transformers import EncoderDecoderCache, StaticCache
 
 SOURCE = torch.randint(3, 300, (4, 9), generator=torch.Generator().manual_seed(1))
 LABELS = SOURCE.flip(1)[:, :7].clone()
@@ -76,64 +67,3 @@ def test_decoding_step_waits_for_nothing(accel, attention, is_static):
     with waits() as found:
         model(decoder_input_ids=second, past_key_values=cache, **given)
     assert found == []
-
-
-# ---- without numbers: what would read one raises ----
-
-
-# transformers and `can_fuse` would go other ways for fake tensors than for those of a device
-@mock.patch.object(masking_utils, "is_tracing", mock.Mock(return_value=False))
-@mock.patch.object(modeling, "can_fuse", mock.Mock(return_value=True))
-def check_without_numbers(device, attention, return_logits, has_gradients=True):
-    with torch.device("meta"):
-        model = VaswaniTransformerForConditionalGeneration(
-            make_config(dropout=0.1, attn_implementation=attention)
-        )
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        model.to_empty(device=device).tie_weights()
-        with pytest.raises(DataDependentOutputException):
-            bool(torch.ones(1, device=device))
-        inputs = {
-            name: torch.empty_like(tensor, device=device)
-            for name, tensor in training_inputs("cpu").items()
-        }
-        loss = model.train()(**inputs, label_smoothing_factor=0.1, return_logits=return_logits).loss
-        assert loss.device == torch.device(device)
-        if has_gradients:
-            loss.backward()
-        source = {
-            "input_ids": inputs["input_ids"],
-            "attention_mask": inputs["attention_mask"],
-            "use_cache": True,
-        }
-        with torch.no_grad():
-            cache = model(decoder_input_ids=inputs["labels"], **source).past_key_values
-            model(decoder_input_ids=inputs["labels"][:, :1], past_key_values=cache, **source)
-
-
-@BACKENDS
-@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
-def test_no_number_is_asked_for(accel, monkeypatch, attention, return_logits):
-    if accel.type == "cuda":
-        pytest.skip("on a GPU the next test does it")
-    # torch swaps no fake tensors
-    monkeypatch.setattr(torch.__future__, "_swap_module_params_on_conversion", False)
-    monkeypatch.setattr(accelerator, "_is_present", False)  # else torch makes real ones first
-    check_without_numbers("accel:0", attention, return_logits)
-
-
-@pytest.mark.heavy
-@pytest.mark.skipif(
-    not torch.backends.cuda.is_built(), reason="needs a CUDA build of torch; a GPU it does not need"
-)
-def test_no_number_is_asked_for_on_cuda():
-    """In a process of its own: fake tensors change torch's guard of CUDA devices for good."""
-    subprocess.run([sys.executable, __file__], check=True)
-
-
-if __name__ == "__main__":
-    for attention, return_logits in itertools.product(("eager", "sdpa"), (True, False)):
-        # torch starts backward passes on CUDA only where there is a GPU
-        check_without_numbers(
-            "cuda:0", attention, return_logits, has_gradients=torch.cuda.is_available()
-        )

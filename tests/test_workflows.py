@@ -66,4 +66,3 @@ def test_issue_forms_are_whole(path):
     assert {"name", "description", "body"} <= form.keys()
     fields = [each for each in form["body"] if each["type"] != "markdown"]
     assert len({each["id"] for each in fields}) == len(fields) > 1
-    assert all(each["attributes"]["label"] for each in fields)

@@ -12,14 +12,19 @@ SENTENCES = [
     "Two women read a book.",
     "Zwei Frauen lesen ein Buch.",
 ]
+SMALLEST = {
+    "d_model": 16,
+    "d_ff": 32,
+    "num_heads": 2,
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+}
 
 
 def make_config(**overrides) -> VaswaniTransformerConfig:
     """D 16, H 2, 2+2 layers, no dropout."""
-    sizes = {"vocab_size": 300, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2}
-    return VaswaniTransformerConfig(
-        **{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides}
-    )
+    sizes = {**SMALLEST, "num_encoder_layers": 2, "num_decoder_layers": 2, "vocab_size": 300}
+    return VaswaniTransformerConfig(**{**sizes, "dropout": 0.0, **overrides})
 
 
 def make_model(

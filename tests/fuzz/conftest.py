@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The long run of these tests, `pytest tests/fuzz --hypothesis-profile fuzz`, and the number of
-cases it executed.
-"""
+"""The long run of these tests: `pytest tests/fuzz --hypothesis-profile fuzz`."""
 
 import nasty
 import pytest
@@ -10,15 +8,6 @@ from hypothesis import settings
 from tiny import make_model
 
 settings.register_profile(nasty.LONG_RUN, print_blob=True)
-
-
-def pytest_terminal_summary(terminalreporter):
-    """Says how many cases each test executed."""
-    if nasty.NUM_CASES:
-        terminalreporter.section("cases executed")
-        for name, number in sorted(nasty.NUM_CASES.items()):
-            terminalreporter.write_line(f"{number:8,}  {name}")
-        terminalreporter.write_line(f"{sum(nasty.NUM_CASES.values()):8,}  in all")
 
 
 @pytest.fixture(scope="session")

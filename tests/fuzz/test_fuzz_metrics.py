@@ -3,7 +3,6 @@
 """Any texts through the metrics, against sacreBLEU's own functions and against themselves."""
 
 import math
-import random
 
 import pytest
 import sacrebleu
@@ -41,43 +40,8 @@ def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
     )
 
 
-@fuzz(1500, short=20, pairs=PAIRS, language=LANGUAGES, seed=st.integers(0, 99))
-def test_scores_do_not_depend_on_the_order_of_sentences(pairs, language, seed):
-    scores = score_translations(*split(pairs), language, tokenized=True)
-    shuffled = score_translations(
-        *split(random.Random(seed).sample(pairs, len(pairs))), language, True
-    )
-    assert all(
-        scores[name] == pytest.approx(shuffled[name]) for name in METRICS.keys() & scores.keys()
-    )
-
-
-@fuzz(1500, short=20, some=st.lists(texts, min_size=1, max_size=5), language=LANGUAGES)
-def test_nothing_is_better_than_the_reference_itself(some, language):
-    scores = score_translations(some, some, language, tokenized=True)
-    words = [line.split() for line in tokenize_for_paper_bleu(some, language)]
-    if "paper_bleu" in scores and any(len(line) >= 4 for line in words):
-        assert scores["paper_bleu"] == pytest.approx(100)
-    assert all(scores[name] <= 100 + 1e-9 for name in METRICS.keys() & scores.keys())
-
-
 @fuzz(4000, short=30, text=texts, language=LANGUAGES)
 def test_tokens_of_the_paper_bleu_stand_in_one_line_between_single_spaces(text, language):
     (line,) = tokenize_for_paper_bleu([text], language)
     assert line == " ".join(line.split(" "))
-    assert "\n" not in line
-    assert "\r" not in line
-
-
-@fuzz(
-    1000,
-    short=10,
-    pairs=PAIRS,
-    more=st.lists(texts, min_size=1, max_size=3),
-    side=st.integers(0, 1),
-)
-def test_different_numbers_of_sentences_are_refused(pairs, more, side):
-    sides = split(pairs)
-    sides[side] += more
-    with pytest.raises(ValueError, match="`references` must hold at least one for each"):
-        score_translations(*sides)
+    assert not {"\n", "\r"} & set(line)

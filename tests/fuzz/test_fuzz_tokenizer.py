@@ -4,7 +4,7 @@
 
 import pytest
 from hypothesis import strategies as st
-from nasty import blanks, fuzz, texts
+from nasty import fuzz, texts
 from tiny import strip_white_space
 from transformers import AutoTokenizer, TokenizersBackend
 
@@ -36,22 +36,6 @@ def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(
     for tokenizer in reloaded:
         again = tokenizer(some, text_target=some)
         assert again["input_ids"] == again["labels"] == alone
-    padded = tiny_tokenizer(some, padding=True)
-    kept = [
-        [token for token, real in zip(ids, mask, strict=True) if real]
-        for ids, mask in zip(padded["input_ids"], padded["attention_mask"], strict=True)
-    ]
-    assert kept == alone
-    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == [
-        strip_white_space(text) for text in some
-    ]
-
-
-@fuzz(15_000, short=80, text=texts, max_length=st.integers(1, 20))
-def test_truncation_keeps_the_beginning_and_the_end_token(tiny_tokenizer, text, max_length):
-    whole = tiny_tokenizer(text)["input_ids"]
-    cut = tiny_tokenizer(text, truncation=True, max_length=max_length)["input_ids"]
-    assert cut == (whole if len(whole) <= max_length else [*whole[: max_length - 1], 2])
 
 
 @fuzz(300, short=5, some=st.lists(texts, min_size=1, max_size=6), vocab_size=st.integers(259, 300))
@@ -62,8 +46,3 @@ def test_a_vocabulary_trained_on_any_text_is_lossless_but_for_its_normalizer(som
     assert (
         tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == expected
     )
-
-
-@fuzz(1000, blank=blanks)
-def test_blanks_are_no_text_to_the_tokenizer(tiny_tokenizer, blank):
-    assert len(tiny_tokenizer(blank)["input_ids"]) == 1 + len(strip_white_space(blank))

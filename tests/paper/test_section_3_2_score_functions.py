@@ -17,30 +17,11 @@ from tiny import make_config
 
 from vaswani_transformer.modeling_vaswani_transformer import (
     MultiHeadAttention,
-    scaled_dot_product_attention,
 )
 
 
 def general(q, k, w):
     return torch.stack([torch.stack([query @ w @ key for key in k]) for query in q])
-
-
-@pytest.fixture
-def q_and_k():
-    """Three queries and four keys of width 8."""
-    torch.manual_seed(0)
-    return torch.randn(3, 8, dtype=torch.float64), torch.randn(4, 8, dtype=torch.float64)
-
-
-def dot_product_weights(q, k):
-    return scaled_dot_product_attention(
-        torch.nn.Identity(), q[None, None], k[None, None], k[None, None], None, 1.0
-    )[1]
-
-
-def test_general_score_with_the_identity_is_the_dot_product(q_and_k):
-    expected = general(*q_and_k, torch.eye(8, dtype=torch.float64)).softmax(-1)
-    torch.testing.assert_close(dot_product_weights(*q_and_k)[0, 0], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("head", [0, 1])
