@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
+from vaswani_transformer import cli
 from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.export import export_marian
 
@@ -34,18 +35,23 @@ ENGLISH = [
 ]
 
 
-def run_example(name, **options):
-    """Calls the example's `main` with `--option value ...` of the keywords; True is a flag, a list
-    several values.
-    """
+def load_example(name):
+    """The example as a module."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    words = []
+    return module
+
+
+def run_example(name, *tasks, **options):
+    """Calls the example's `main` with a task and `--option value ...` of the keywords; True is a
+    flag, a list several values.
+    """
+    words = list(tasks)
     for option, value in options.items():
         values = value if isinstance(value, list) else [] if value is True else [value]
         words += [f"--{option.replace('_', '-')}", *map(str, values)]
-    module.main(words)
+    load_example(name).main(words)
 
 
 def mean_loss(folder, sources, targets):
@@ -300,6 +306,129 @@ def test_distilled_student_learns_the_teachers_translations(checkpoint, texts, t
     assert re.search(r"teacher: \d+\.\d sacreBLEU\nstudent: \d+\.\d sacreBLEU\n", printed)
     recipe = json.loads((tmp_path / "student" / "recipe.json").read_text(encoding="utf-8"))
     assert (recipe["d_model"], recipe["target_language"]) == (128, "de")
+
+
+# ---- glossary.py ----
+
+
+def train_tiny(folder, source, target, *added_tokens):
+    """Trains two updates of a tiny model by the command."""
+    sizes = "--vocab-size 280 --d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1"
+    words = f"train {sizes} --num-decoder-layers 1 --max-steps 2 --snapshot-steps 1 --use-cpu"
+    files = ["--train-source", source, "--train-target", target, "--output-dir", folder]
+    more = ["--validation-split", "none", "--max-new-tokens-over-source", 2]
+    command = [*words.split(), *files, *more, "--added-tokens", *added_tokens]
+    assert cli.main([*map(str, command)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (None, "Hot dogs? A hot dog <term> Hotdog </term>. Dog <term> Hund </term>!"),
+        ("Zwei Hunde, ein Hotdog.", "Hot dogs? A hot dog <term> Hotdog </term>. Dog!"),
+    ],
+    ids=["all terms", "terms of the target"],
+)
+def test_glossary_writes_the_target_term_behind_the_longest_source_term(target, expected):
+    terms = {"dog": "Hund", "hot dog": "Hotdog"}
+    glossary = load_example("glossary")
+    assert glossary.annotate("Hot dogs? A hot dog. Dog!", terms, target) == expected
+
+
+def test_glossary_counts_inflected_forms_apart():
+    sources = [
+        "A <term> Straße </term> b <term> Hund </term> <term> Hund </term>",
+        "A <term> Haus </term>",
+        "none",
+    ]
+    counts = load_example("glossary").count_terms(sources, ["Straßen, Hund", "Hase", "Haus"])
+    assert counts == {"sentences": 2, "terms": 3, "exact": 1, "inflected": 1}
+
+
+def test_glossary_pairs_the_words_that_stand_together_most_often():
+    sources = ["Two boys play.", "A boy plays.", "boys sing", "girls play"] * 10
+    targets = ["Zwei Jungen spielen.", "Ein Junge spielt.", "Jungen singen", "Kinder spielen"] * 10
+    found = load_example("glossary").find_terms(sources, targets, 5)
+    assert {("boys", "Jungen"), ("plays", "spielt"), ("play", "spielen")} <= set(found)
+    assert len(found) == 5
+
+
+@pytest.mark.slow
+def test_glossary_trains_and_translates_annotated_text(texts, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    source, target = texts["de"]["train_source"], texts["de"]["train_target"]
+    run_example("glossary", "find", source=source, target=target, number=3, output="terms.tsv")
+    files = {"terms": "terms.tsv", "source": source}
+    run_example("glossary", "annotate", **files, target=target, share=0.5, output="train.en")
+    run_example("glossary", "annotate", **files, output="test.en")
+    train_tiny("run", "train.en", target, "<term>", "</term>")
+    command = "translate --model run --input test.en --output test.de"
+    assert cli.main(command.split()) == 0
+    capsys.readouterr()
+    run_example("glossary", "count", source="test.en", translations="test.de")
+    assert "sentences: 40, terms: 40, exact: " in capsys.readouterr().out
+    assert 0 < Path("train.en").read_text(encoding="utf-8").count("</term>") < 40
+
+
+# ---- several_targets.py ----
+
+
+@pytest.fixture
+def tagged(tmp_path):
+    """Folder with the text that `tag` writes for two targets."""
+    lines = {"a.en": "A dog.\nA book.\n", "a.de": "Ein Hund.\nEin Buch.\n"}
+    lines["a.fr"] = "Un chien.\nUn livre.\n"
+    for name, text in lines.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    targets = [tmp_path / "a.de", tmp_path / "a.fr"]
+    folder = tmp_path / "tagged"
+    run_example(
+        "several_targets", "tag", source=tmp_path / "a.en", targets=targets, output_dir=folder
+    )
+    return folder
+
+
+def test_tagged_text_has_the_source_once_for_each_target(tagged):
+    assert (tagged / "a.en").read_text(encoding="utf-8").splitlines() == [
+        "<2de> A dog.",
+        "<2de> A book.",
+        "<2fr> A dog.",
+        "<2fr> A book.",
+    ]
+    assert (tagged / "targets.txt").read_text(encoding="utf-8").splitlines() == [
+        "Ein Hund.",
+        "Ein Buch.",
+        "Un chien.",
+        "Un livre.",
+    ]
+
+
+@pytest.mark.slow
+def test_each_sentence_of_a_line_gets_the_tag(tagged, tmp_path, monkeypatch):
+    train_tiny(tmp_path / "run", tagged / "a.en", tagged / "targets.txt", "<2de>", "<2fr>")
+    translate = pipeline("translation", model=str(tmp_path / "run"))
+    rows, generate = [], translate.model.generate
+
+    def seen(input_ids, attention_mask, **options):
+        rows.extend(
+            ids[mask > 0].tolist() for ids, mask in zip(input_ids, attention_mask, strict=True)
+        )
+        return generate(input_ids=input_ids, attention_mask=attention_mask, **options)
+
+    monkeypatch.setattr(translate.model, "generate", seen)
+    load_example("several_targets").set_target(translate.tokenizer, "fr")
+    translate("A dog.\n\nA book. A BOY!")
+    tagged_by_hand = ["<2fr> A dog.", "<2fr> A book.", "<2fr> A boy!"]
+    expected = AutoTokenizer.from_pretrained(tmp_path / "run")(tagged_by_hand)["input_ids"]
+    assert sorted(rows) == sorted(expected)
+
+    (tmp_path / "in").write_text("A dog. A book.\n\n", encoding="utf-8")
+    files = {"input": tmp_path / "in", "output": tmp_path / "out"}
+    options = {"model": tmp_path / "run", **files}
+    run_example("several_targets", "translate", language="de", **options)
+    assert len((tmp_path / "out").read_text(encoding="utf-8").split("\n")) == 3
+    with pytest.raises(ValueError, match="`language` must be one .* got cs"):
+        run_example("several_targets", "translate", language="cs", **options)
 
 
 # ---- refusals ----

@@ -67,7 +67,6 @@ RUN_HERE = {
     "--set vocab_size=280 d_ff=32",
     "python scripts/paper/measure_speed.py": "--updates 1 --use-cpu",
     "python scripts/paper/figures.py": "",
-    "python scripts/paper/align.py": "",
     "python scripts/paper/draw_attention.py": "",
     "torchrun --nproc-per-node 8 scripts/train.py": f"{TEXTS} --vocab-size 280 --max-steps 2 {TINY}",  # noqa: E501
     "python scripts/examples": "--max-steps 2",

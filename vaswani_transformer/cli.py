@@ -427,7 +427,7 @@ def _export(args: argparse.Namespace) -> None:
 # ---- options and help ----
 
 _GONE = {  # removed commands and options of 0.2.0, and what to do instead
-    "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
+    "align": "Call the model with `output_attentions=True`, and align by `cross_attentions`.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository with the same options.",
     "--commit-message": "The message is fixed. For another one, upload with `hf upload`.",

@@ -32,7 +32,6 @@ def test_help_of_every_command_describes_every_option(capsys):
 @pytest.mark.parametrize(
     ("words", "script"),
     [
-        ("align", "scripts/paper/align.py"),
         ("demo", "scripts/space/app.py"),
         ("plot attention", "scripts/paper/draw_attention.py"),
     ],

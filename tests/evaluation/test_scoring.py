@@ -129,6 +129,6 @@ def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, mo
 
 
 @pytest.mark.parametrize("name", ["align_files", "align_pairs", "align_words", "token_words"])
-def test_alignment_that_left_names_the_script(name):
-    with pytest.raises(ImportError, match=rf"`{name}` is gone .*scripts/paper/align\.py"):
+def test_alignment_that_left_names_the_weights(name):
+    with pytest.raises(ImportError, match=rf"`{name}` is gone .*output_attentions=True"):
         getattr(scoring, name)

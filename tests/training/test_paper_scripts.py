@@ -23,7 +23,7 @@ from maps import attention_maps
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import CHOICES, draw_sweep, format_sweep, sweep
-from tiny import SENTENCES, make_model, strip_white_space
+from tiny import SENTENCES, make_model
 from toy_language import make_pairs, tiny_recipe
 from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
 
@@ -150,77 +150,6 @@ def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer,
             np.testing.assert_array_equal(axes.images[0].get_array(), weights[layer, 1])
         assert [label.get_text() for label in axes.get_yticklabels()] == rows
         assert [label.get_text() for label in axes.get_xticklabels()] == columns
-
-
-# ---- alignment ----
-
-
-def tokens_of_words(tokenizer, text):
-    """Positions of the tokens of each word, counted in bytes: a character of a byte-level token
-    stands for one.
-    """
-    text = strip_white_space(text)  # which no token has
-    word_of_byte, number, previous = [], -1, " "
-    for character in text:
-        number += previous.isspace() and not character.isspace()
-        word_of_byte += [None if character.isspace() else number] * len(character.encode())
-        previous = character
-    positions, start = [[] for _ in text.split()], 0
-    for position, token in enumerate(tokenizer.tokenize(text)):
-        for word in set(word_of_byte[start : start + len(token)]) - {None}:
-            positions[word].append(position)
-        start += len(token)
-    return positions
-
-
-def naive_alignment(model, tokenizer, source, target, layer, heads):
-    """Loops over words, tokens and heads of one unpadded pair, on the weights that the model
-    returns.
-    """
-    source_ids, target_ids = (
-        tokenizer(text, return_tensors="pt")["input_ids"] for text in (source, target)
-    )
-    with torch.no_grad():
-        weights = (
-            model(source_ids, labels=target_ids, output_attentions=True)
-            .cross_attentions[layer][0]
-            .tolist()
-        )
-    pairs = []
-    for number, target_tokens in enumerate(tokens_of_words(tokenizer, target)):
-        sums = [
-            sum(weights[head][t][s] for head in heads for t in target_tokens for s in source_tokens)
-            for source_tokens in tokens_of_words(tokenizer, source)
-        ]
-        pairs += [f"{sums.index(max(sums))}-{number}"] if sums else []
-    return " ".join(pairs)
-
-
-@pytest.mark.parametrize(
-    ("options", "layer", "heads"), [("", 1, [0, 1]), ("--layer 0 --heads 1", 0, [1])]
-)
-def test_words_are_aligned_as_one_pair_at_a_time_on_returned_weights(
-    options, layer, heads, trained, tiny_tokenizer, run, tmp_path
-):
-    sources = [SENTENCES[0], "A  dog", "", "Two women read a book. ", "é 日 dog", "Кот спит.", " "]
-    targets = [
-        SENTENCES[1],
-        "Ein Hund, ein Hund rennt.",
-        "Park",
-        " Ein  Hundé",
-        "Park Park",
-        "猫が 寝る",
-        "Ein",
-    ]
-    for name, lines in (("source", sources), ("target", targets)):
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    model = make_model(scale=2.5, attn_implementation="eager")
-    expected = [
-        naive_alignment(model, tiny_tokenizer, *pair, layer, heads)
-        for pair in zip(sources, targets, strict=True)
-    ]
-    files = ["--source", "source", "--target", "target", "--max-tokens-per-batch", 90]
-    assert run("align.py", "--model", trained, *files, *options.split()).splitlines() == expected
 
 
 # ---- speed ----

@@ -193,5 +193,5 @@ def score_files(
 __getattr__ = gone(
     __name__,
     "align_files align_pairs align_words token_words",
-    "Use scripts/paper/align.py of the repository.",
+    "Call the model with `output_attentions=True`, and align by `cross_attentions`.",
 )
