@@ -6,7 +6,8 @@ its docstrings.
 python scripts/api_reference.py [--output-dir DIR]
 
 Public is what the packages name: of `vaswani_transformer`, `data` and `export` the names in their
-`__init__`, of `training`, `evaluation` and `analysis` the modules in theirs.
+`__init__`, of `training`, `hub`, `inference` and `analysis` the modules in theirs.
+`recipe` has a page, too.
 """
 
 import argparse
@@ -20,13 +21,15 @@ from vaswani_transformer import (
     analysis,
     configuration_vaswani_transformer,
     data,
-    evaluation,
     export,
+    hub,
+    inference,
+    recipe,
     training,
 )
 
 PACKAGES_OF_NAMES = (vaswani_transformer, data, export)
-PACKAGES_OF_MODULES = (training, evaluation, analysis)
+PACKAGES_OF_MODULES = (training, hub, inference, analysis)
 
 
 def build(output_dir):
@@ -40,7 +43,7 @@ def build(output_dir):
     configuration_vaswani_transformer.Literal = Literal
     pdoc.render.configure(docformat="google")
     pdoc.pdoc(
-        *(each.__name__ for each in (*PACKAGES_OF_NAMES, *PACKAGES_OF_MODULES)),
+        *(each.__name__ for each in (*PACKAGES_OF_NAMES, *PACKAGES_OF_MODULES, recipe)),
         output_directory=output_dir,
     )
 

@@ -42,8 +42,8 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 def load_engine(folder: str, num_beams: int, options: dict) -> Translate:
     """Return the translation function of one of our two engines."""
-    from vaswani_transformer.evaluation.translate import translate
-    from vaswani_transformer.evaluation.translator import load_engine
+    from vaswani_transformer.inference.translate import translate
+    from vaswani_transformer.inference.translator import load_engine
 
     model, tokenizer = load_engine(folder, device="cpu", **options)
     return lambda texts: list(translate(model, tokenizer, texts, num_beams=num_beams))

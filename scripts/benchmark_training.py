@@ -325,7 +325,7 @@ def make_trainer(task: Task, folder: str, **options):
     """Trainer of the task's contestant on made-up pairs; the options are training arguments."""
     from transformers import set_seed
 
-    from vaswani_transformer.training.loading import default_workers
+    from vaswani_transformer.training.data import default_workers
 
     set_seed(0)
     defaults = {

@@ -362,7 +362,7 @@ def attempt(row, call, *arguments):
 
 def empty_caches():
     """Gives back the GPU's memory that nothing uses."""
-    from vaswani_transformer import fast_search_vaswani_transformer as search
+    from vaswani_transformer import beam_search_vaswani_transformer as search
 
     vars(search._OF_THREAD).pop("captured", None)  # a graph keeps its memory
     gc.collect()
@@ -374,7 +374,7 @@ def has_captured():
     """Whether our search has captured a step since `empty_caches`; it forgets its graphs where
     torch captures none.
     """
-    from vaswani_transformer import fast_search_vaswani_transformer as search
+    from vaswani_transformer import beam_search_vaswani_transformer as search
 
     if not IS_GPU:
         return NO_GPU
@@ -386,7 +386,7 @@ def prepare(folder, trained):
     from safetensors.torch import save_file
 
     from vaswani_transformer import data
-    from vaswani_transformer.evaluation.loading import load_for_inference
+    from vaswani_transformer.inference.loading import load_for_inference
     from vaswani_transformer.version import __version__
 
     model, tokenizer = load_for_inference(trained, device="cpu")
@@ -577,7 +577,7 @@ def ctranslate2_of(model):
     import benchmark_training as benchmark
     import ctranslate2
 
-    from vaswani_transformer.evaluation.ctranslate2 import VaswaniTransformerLoader
+    from vaswani_transformer.inference.ctranslate2 import VaswaniTransformerLoader
 
     loader, tokenizer = VaswaniTransformerLoader(), benchmark.make_tokenizer()
     spec, names = loader(model, tokenizer), loader.get_vocabulary(model, tokenizer)

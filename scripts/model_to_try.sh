@@ -25,8 +25,8 @@ from huggingface_hub import ModelCard
 
 from vaswani_transformer.export import export_marian
 from vaswani_transformer.files import writing_folder
-from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.hub import addition, published_files
+from vaswani_transformer.hub.card import write_card
+from vaswani_transformer.hub.push import addition, published_files
 
 source, repo = Path(sys.argv[1]), sys.argv[2]
 name = repo.rpartition("/")[2]

@@ -25,8 +25,8 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
         "vaswani_transformer.cli",
-        "vaswani_transformer.training.run",
-        "vaswani_transformer.evaluation.metrics",
+        "vaswani_transformer.training.train",
+        "vaswani_transformer.inference.metrics",
     ]
 )
 

@@ -13,7 +13,7 @@ import pytest
 from readme import ROOT
 
 import vaswani_transformer
-from vaswani_transformer import analysis, data, evaluation, export, training
+from vaswani_transformer import analysis, data, export, hub, inference, training
 
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
@@ -26,9 +26,9 @@ NAMES = LAZY + [
 ]
 MODULES = [
     f"{package.__name__}.{name}"
-    for package in (training, evaluation, analysis)
+    for package in (training, hub, inference, analysis)
     for name in package.__all__
-]
+] + ["vaswani_transformer.recipe"]
 
 
 def resolve(name):
@@ -96,6 +96,6 @@ def test_every_public_name_and_module_has_its_place(site):
 
 @pytest.mark.slow
 def test_arguments_and_errors_are_lists_of_the_page(site):
-    page = (site / "vaswani_transformer" / "training" / "run.html").read_text(encoding="utf-8")
+    page = (site / "vaswani_transformer" / "training" / "train.html").read_text(encoding="utf-8")
     assert "<li><strong>output_dir:</strong>" in page
     assert "<li><strong>ValueError:</strong>" in page

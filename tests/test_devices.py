@@ -15,12 +15,12 @@ from maps import attention_maps
 from tiny import SENTENCES, make_model
 from transformers import pipeline
 
-from vaswani_transformer import fast_search_vaswani_transformer as fast_search
+from vaswani_transformer import beam_search_vaswani_transformer as fast_search
 from vaswani_transformer.data import TranslationCollator
-from vaswani_transformer.evaluation.loading import load_for_inference, precision_of
-from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.evaluation.translate import translate, translate_n_best
 from vaswani_transformer.generation_vaswani_transformer import without_cudnn_attention
+from vaswani_transformer.inference.loading import load_for_inference, precision_of
+from vaswani_transformer.inference.score import score_pairs
+from vaswani_transformer.inference.translate import translate, translate_n_best
 
 SOURCES, TARGETS = [*SENTENCES[::2], "A dog."], [*SENTENCES[1::2], "Ein Hund."]
 

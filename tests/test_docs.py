@@ -21,8 +21,8 @@ from readme import ROOT, blocks, text_of
 from tiny import SENTENCES, SMALLEST
 from transformers import pipeline
 
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training.train import train
 
 # ---- the tour ----
 

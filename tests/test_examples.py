@@ -15,8 +15,8 @@ from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from vaswani_transformer import cli
-from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.export import export_marian
+from vaswani_transformer.inference.translate import translate
 
 pytest.importorskip("datasets", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")

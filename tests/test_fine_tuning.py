@@ -18,7 +18,7 @@ from transformers import (
 from transformers.integrations.peft import MIN_PEFT_VERSION
 from transformers.utils.peft_utils import check_peft_version
 
-from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.inference.loading import load_for_inference
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Model has `tie_word_embeddings=True`",

@@ -33,7 +33,7 @@ from transformers.generation.logits_process import (
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer import generation_vaswani_transformer as generation
-from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, SearchRule
+from vaswani_transformer.beam_search_vaswani_transformer import NEVER_POSITIVE, SearchRule
 
 SCORED = {"return_dict_in_generate": True}
 

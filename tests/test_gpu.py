@@ -10,12 +10,12 @@ import copy
 import pytest
 import torch
 from accelerator import waits
-from test_fast_search import as_on_a_device  # noqa: F401  (a fixture)
+from test_beam_search import as_on_a_device  # noqa: F401  (a fixture)
 from tiny import make_model
 from toy_language import SignalIn, build_trainer, make_pairs, make_tokenizer, tokenize
 from transformers import TrainerCallback
 
-from vaswani_transformer import fast_search_vaswani_transformer as fast_search
+from vaswani_transformer import beam_search_vaswani_transformer as fast_search
 
 GPU = pytest.param(
     "cuda",

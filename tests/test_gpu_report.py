@@ -13,7 +13,7 @@ import weakref
 import pytest
 import torch
 
-from vaswani_transformer import fast_search_vaswani_transformer as search
+from vaswani_transformer import beam_search_vaswani_transformer as search
 
 
 @pytest.fixture(scope="module")

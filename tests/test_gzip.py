@@ -14,10 +14,10 @@ from vaswani_transformer.data import (
     read_lines,
     stream_corpus,
 )
-from vaswani_transformer.evaluation.report import load_evaluation_set
-from vaswani_transformer.evaluation.translate import translate_file
 from vaswani_transformer.files import text_suffix
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.inference.evaluate import load_evaluation_set
+from vaswani_transformer.inference.translate import translate_file
+from vaswani_transformer.recipe import get_recipe
 
 PAIRS = [
     ("A dog.", "Ein Hund."),

@@ -22,8 +22,8 @@ from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from vaswani_transformer.files import write_json
-from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.hub.card import write_card
+from vaswani_transformer.recipe import get_recipe
 
 pytestmark = pytest.mark.slow
 

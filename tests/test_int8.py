@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import torch
 from search_checks import pad, random_model, random_sentences
-from test_fast_search import both, searches  # noqa: F401  (a fixture)
+from test_beam_search import both, searches  # noqa: F401  (a fixture)
 from transformers import AutoModelForSeq2SeqLM, pipeline, pipelines
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.cpu_kernels_vaswani_transformer import Int8Embedding, Int8Linear, to_int8
-from vaswani_transformer.decoder_session_vaswani_transformer import Projection
-from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.incremental_decoder_vaswani_transformer import Projection
+from vaswani_transformer.inference.loading import load_for_inference
 
 
 @pytest.fixture

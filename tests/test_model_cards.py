@@ -14,7 +14,7 @@ from readme import words_for_main
 from tables import VARIATIONS
 
 from vaswani_transformer import cli
-from vaswani_transformer.training.recipes import RECIPES
+from vaswani_transformer.recipe import RECIPES
 
 CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))
 

@@ -16,10 +16,10 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
 import vaswani_transformer
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.score import score_pairs
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training.train import train
 
 ARCHIVES = sorted((Path(__file__).parent / "checkpoints").glob("*.tar.xz"))
 

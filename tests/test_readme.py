@@ -116,7 +116,7 @@ RUN_ELSEWHERE = {
         '"evaluate"',
     ),
     "vaswani-transformer translate --model facebook/": (
-        "evaluation/test_teachers.py::test_translations_are_those_of_the_models_own_generate",
+        "inference/test_teachers.py::test_translations_are_those_of_the_models_own_generate",
         "main(command)",
     ),
     "python scripts/examples/distill.py": (

@@ -27,7 +27,7 @@ from search_checks import (
 )
 from tiny import make_model
 
-from vaswani_transformer.search_vaswani_transformer import gnmt_length_penalty
+from vaswani_transformer.beam_search_vaswani_transformer import gnmt_length_penalty
 
 LIMIT = 4
 

@@ -16,7 +16,7 @@ from maps import attention_maps
 from processes import Fork
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.evaluation.translate import translate_n_best
+from vaswani_transformer.inference.translate import translate_n_best
 
 ROOT = Path(__file__).resolve().parents[1]
 SPACE = ROOT / "scripts" / "space"

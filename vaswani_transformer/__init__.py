@@ -28,13 +28,13 @@ from .version import __version__
 
 # Names whose modules need an extra: imported when first used, and not by `import *`.
 _LAZY = {
-    "RECIPES": "training.recipes",
-    "Recipe": "training.recipes",
-    "TranslationMetric": "evaluation.metrics",
+    "RECIPES": "recipe",
+    "Recipe": "recipe",
+    "TranslationMetric": "inference.metrics",
     "VaswaniTransformerTrainer": "training.trainer",
     "VaswaniTransformerTrainingArguments": "training.arguments",
     "average_checkpoints": "training.averaging",
-    "score_translations": "evaluation.metrics",
+    "score_translations": "inference.metrics",
 }
 
 __all__ = [

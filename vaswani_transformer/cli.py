@@ -28,7 +28,7 @@ from .extras import requiring
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .training.recipes import Recipe
+    from .recipe import Recipe
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
@@ -140,8 +140,8 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.card import describe_validation
-    from .training.run import check_output_dir, fit_to_minutes, train
+    from .hub.card import describe_validation
+    from .training.train import check_output_dir, fit_to_minutes, train
 
     computing = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
     starting = {"overwrite": args.overwrite, "resume": args.resume}
@@ -183,7 +183,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options
     replace fields.
     """
-    from .training.recipes import LAID_OUT, Recipe, get_recipe, parse_value
+    from .recipe import LAID_OUT, Recipe, get_recipe, parse_value
 
     given = {}
     for name in Recipe.__dataclass_fields__.keys() & vars(args).keys():
@@ -213,7 +213,7 @@ def _average(args: argparse.Namespace) -> None:
 
 
 def _recipes(args: argparse.Namespace) -> None:
-    from .training.recipes import RECIPES, recipe_text
+    from .recipe import RECIPES, recipe_text
 
     if args.name is not None:
         print(recipe_text(args.name), end="")
@@ -229,8 +229,8 @@ def _recipes(args: argparse.Namespace) -> None:
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
-    from .evaluation import DECODING
-    from .evaluation.translate import decoding_overrides
+    from .inference import DECODING
+    from .inference.translate import decoding_overrides
 
     return {
         "max_tokens_per_batch": args.max_tokens_per_batch,
@@ -245,8 +245,8 @@ def _computing_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _evaluate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from .evaluation.report import evaluate_to_files, format_report
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
+    from .inference.evaluate import evaluate_to_files, format_report
 
     options |= {
         **_computing_options(args),
@@ -259,7 +259,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         return
     print(f"\nwritten to {path}")
     if all((path.parent / name).is_file() for name in (CARD_FILE, TRAIN_RESULTS_FILE)):
-        from .training.card import refresh_card
+        from .hub.card import refresh_card
 
         card = refresh_card(path.parent)
         if card is not None:
@@ -270,9 +270,9 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of `load_evaluation_set`: the command line's corpus, else a split of the
     model's recipe.
     """
-    from .evaluation.loading import check_model_path
     from .files import RECIPE_FILE
-    from .training.recipes import Recipe
+    from .inference.loading import check_model_path
+    from .recipe import Recipe
 
     given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
     given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
@@ -306,9 +306,9 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    from .evaluation.loading import settings_of_pair
-    from .evaluation.translate import join_processes, part_of, translate_file
-    from .evaluation.translator import load_engine
+    from .inference.loading import settings_of_pair
+    from .inference.translate import join_processes, part_of, translate_file
+    from .inference.translator import load_engine
 
     output, part = Path(args.output), part_of(args.output)
     if not (args.overwrite or args.resume):
@@ -368,8 +368,8 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _score(args: argparse.Namespace) -> None:
-    from .evaluation.loading import load_for_inference
-    from .evaluation.scoring import score_files
+    from .inference.loading import load_for_inference
+    from .inference.score import score_files
 
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
     options = {name: getattr(args, name) for name in ("length_penalty", "length_penalty_offset")}
@@ -382,7 +382,7 @@ def _score(args: argparse.Namespace) -> None:
 def _push(args: argparse.Namespace) -> None:
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    from .training.hub import push_model
+    from .hub.push import push_model
 
     options = {
         name: getattr(args, name) or None for name in ("license", "private", "revision", "tag")
@@ -628,7 +628,7 @@ def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
 
     An option that is not given is absent from the parsed arguments.
     """
-    from .training.recipes import Recipe, field_types
+    from .recipe import Recipe, field_types
 
     group = parser.add_argument_group(
         "fields of the recipe", "The defaults shown apply without --recipe."

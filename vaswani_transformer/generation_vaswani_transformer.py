@@ -6,7 +6,7 @@ That is beam search with GNMT's length penalty, an exact stopping rule and at mo
 than the source.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
-`_beam_search`. These two run the search of this package (fast_search) if it supports the call,
+`_beam_search`. These two run the search of this package (beam_search) if it supports the call,
 otherwise the loops of transformers. Both use the same rule (search).
 
 Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * N with a sentence's
@@ -32,20 +32,23 @@ from transformers.generation.utils import (
 )
 from transformers.utils import logging
 
-from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .fast_search_vaswani_transformer import BeamSearch, GreedySearch, SearchTask, can_search
-from .search_vaswani_transformer import (
+from .beam_search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
     PAPER_ALPHA,
     PAPER_BEAMS,
     PAPER_OVER_SOURCE,
+    BeamSearch,
+    GreedySearch,
     SearchRule,
+    SearchTask,
+    can_search,
     check_length_penalty,
     check_over_source,
     check_scores,
 )
+from .configuration_vaswani_transformer import VaswaniTransformerConfig
 
 logger = logging.get_logger(__name__)
 

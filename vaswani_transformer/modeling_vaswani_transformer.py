@@ -31,8 +31,8 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .cpu_kernels_vaswani_transformer import Dropout, Linear, is_int8
-from .decoder_session_vaswani_transformer import DecoderProjections
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
+from .incremental_decoder_vaswani_transformer import DecoderProjections
 from .loss_vaswani_transformer import (
     IGNORE_INDEX,
     VaswaniTransformerLMOutput,
@@ -392,7 +392,7 @@ class EncoderLayer(PostNormLayer):
 class DecoderLayer(PostNormLayer):
     """Decoder layer: masked self-attention, attention over the encoder's output, then feed-forward.
 
-    `DecoderSession._layer` repeats this computation for a single token. Change both together.
+    `IncrementalDecoder._layer` repeats this computation for a single token. Change both together.
 
     Paper: section 3.1.
     """

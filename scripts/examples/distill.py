@@ -13,11 +13,11 @@ the same command continues.
 import argparse
 from pathlib import Path
 
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
-from vaswani_transformer.evaluation.translate import translate_file
-from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.inference.evaluate import evaluate_model, load_evaluation_set
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import translate_file
+from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.training.train import train
 
 
 def main(arguments=None):

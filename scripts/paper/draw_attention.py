@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import translate
 
 sys.path.append(str(Path(__file__).parents[1] / "space"))
 

@@ -25,9 +25,9 @@ from vaswani_transformer import (
 )
 from vaswani_transformer.analysis.cost import measure_devices
 from vaswani_transformer.data import BATCHES_PER_POOL, clean_corpus
-from vaswani_transformer.training.loading import RunData, cleaning_rules
-from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import build_trainer, training_arguments
+from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.training.data import RunData, cleaning_rules
+from vaswani_transformer.training.train import build_trainer, training_arguments
 
 NUM_WARM_UP_UPDATES = 3
 MEAN_TOKENS, MAX_TOKENS = 27, 256

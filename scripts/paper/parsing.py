@@ -28,10 +28,10 @@ from tokenizers import AddedToken
 
 from vaswani_transformer import VaswaniTransformerTokenizer
 from vaswani_transformer.data.vocabulary import train_tokenizer
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import translate_n_best
-from vaswani_transformer.training.recipes import Recipe, get_recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import translate_n_best
+from vaswani_transformer.recipe import Recipe, get_recipe
+from vaswani_transformer.training.train import train
 
 Tree = tuple[str, Any]  # children, or the word of a leaf
 LEAF = "XX"

@@ -13,16 +13,16 @@ from pathlib import Path
 
 from tables import align_columns, wrap
 
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.report import (
+from vaswani_transformer.inference.evaluate import (
     describe_search,
     evaluate_model,
     length_ratio,
     load_evaluation_set,
 )
-from vaswani_transformer.evaluation.translate import decoding_overrides
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import decoding_overrides
+from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
-from vaswani_transformer.training.recipes import Recipe
 
 # For each choice the values that are tried without others being asked for, and those of the paper.
 CHOICES = {

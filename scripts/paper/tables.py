@@ -17,7 +17,7 @@ import torch
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.analysis.cost import training_flops
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.recipe import get_recipe
 
 
 def align_columns(rows):

@@ -19,11 +19,11 @@ from tables import VARIATIONS, align_columns, wrap
 
 from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.data import corpus_sentences, load_corpus, train_tokenizer
-from vaswani_transformer.evaluation import DECODING
-from vaswani_transformer.evaluation.report import evaluate_to_files
 from vaswani_transformer.files import TEST_RESULTS_FILE, TOKENIZER_FILES, TRAIN_RESULTS_FILE
-from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.inference import DECODING
+from vaswani_transformer.inference.evaluate import evaluate_to_files
+from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.training.train import train
 
 BASE = Path(__file__).with_name("recipes") / "multi30k-table3.yaml"
 ROWS = {variation.name: variation for variation in VARIATIONS}
@@ -104,7 +104,7 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
         output_dir: Folder of the runs, ROW-seedSEED.
         rows: Names of rows, for example "A1"; None is all.
         seeds: Seeds of each row; None is the recipe's.
-        **options: Of `training.run.train`: bf16, use_cpu.
+        **options: Of `training.train.train`: bf16, use_cpu.
     """
     output_dir = Path(output_dir)
     # all: refused before training

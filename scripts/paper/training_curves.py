@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter, LogLocator
 
 from vaswani_transformer.files import CURVES_FILE, STATE_FILE
-from vaswani_transformer.training.card import refresh_card
+from vaswani_transformer.hub.card import refresh_card
 
 FIGURES = {
     "eval_perplexity": "validation perplexity",

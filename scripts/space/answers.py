@@ -9,7 +9,7 @@ import numpy as np
 from maps import attention_maps
 from transformers.utils import logging
 
-from vaswani_transformer.evaluation.translate import decoding_config, with_gnmt_scores
+from vaswani_transformer.inference.translate import decoding_config, with_gnmt_scores
 from vaswani_transformer.pipeline_vaswani_transformer import (
     Batching,
     TextReader,

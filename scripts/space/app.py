@@ -18,8 +18,8 @@ from pathlib import Path
 import gradio as gr
 from answers import answer
 
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import decoding_config
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import decoding_config
 
 HERE = Path(__file__).parent
 LANGUAGES = {

@@ -12,7 +12,7 @@ from vaswani_transformer import (
     analysis,
 )
 from vaswani_transformer.analysis.cost import layer_parameters, training_flops
-from vaswani_transformer.training.recipes import Recipe, get_recipe
+from vaswani_transformer.recipe import Recipe, get_recipe
 
 CONFIGS = {
     "plain": {},

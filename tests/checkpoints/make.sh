@@ -47,8 +47,8 @@ vaswani-transformer score --model run --source train.en --target train.de > scor
 cp -r run before
 python - <<'PY'
 import dataclasses, json
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training.train import train
 train(dataclasses.replace(Recipe.load("run"), max_steps=805, logging_steps=5, save_steps=5), "run", resume=True, use_cpu=True)
 log = json.load(open("run/trainer_state.json"))["log_history"]
 json.dump(next(line for line in log if line["step"] == 805 and "loss" in line), open("line_805.json", "w"))

@@ -90,7 +90,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
         (
             "sacrebleu",
             "eval",
-            ["evaluation.report", "evaluation.metrics"],
+            ["inference.evaluate", "inference.metrics"],
             ["evaluate", "--model", "model", *DATA],
         ),
         ("accelerate", "train", [], ["train", "--output-dir", "new"]),

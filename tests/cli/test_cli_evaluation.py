@@ -16,8 +16,8 @@ from tiny import make_model
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
 from vaswani_transformer.files import write_json, write_lines
-from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.recipes import Recipe, get_recipe
+from vaswani_transformer.hub.card import write_card
+from vaswani_transformer.recipe import Recipe, get_recipe
 
 
 def test_evaluate_takes_the_test_set_of_the_run(tmp_path):
@@ -168,7 +168,7 @@ def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(
             raise OSError("disk full")
         return write_lines(lines, path)
 
-    monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", write_or_fail)
+    monkeypatch.setattr("vaswani_transformer.inference.evaluate.write_lines", write_or_fail)
     arguments = [
         "evaluate",
         "--model",

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe
 
 
 def test_train_has_an_option_for_every_field_of_a_recipe():

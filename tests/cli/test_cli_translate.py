@@ -19,14 +19,14 @@ from processes import Fork
 from transformers.utils.logging import is_progress_bar_enabled
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation import translate
-from vaswani_transformer.evaluation.translate import join_processes
+from vaswani_transformer.inference import translate
+from vaswani_transformer.inference.translate import join_processes
 from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 # The command with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation import translate
+from vaswani_transformer.inference import translate
 
 translate.SENTENCES_PER_CHUNK = 20
 sys.exit(main())

@@ -9,7 +9,7 @@ import make_corpus
 import pytest
 
 from vaswani_transformer.data import builtin, load_corpus
-from vaswani_transformer.evaluation.report import load_evaluation_set
+from vaswani_transformer.inference.evaluate import load_evaluation_set
 
 ROOT = Path(__file__).resolve().parents[2]
 

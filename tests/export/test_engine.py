@@ -14,13 +14,13 @@ from cli_runs import refused
 from transformers import pipeline
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import translate
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-from vaswani_transformer.evaluation.translator import load_engine  # noqa: E402
 from vaswani_transformer.export import Translator  # noqa: E402
+from vaswani_transformer.inference.translator import load_engine  # noqa: E402
 
 LINES = [
     *(
@@ -135,8 +135,8 @@ def test_int8_and_other_formats_are_named_in_results(folder):
 
 
 def test_an_interrupted_file_is_resumed(folder, monkeypatch):
-    from vaswani_transformer.evaluation import translate as module
-    from vaswani_transformer.evaluation.translator import Engine
+    from vaswani_transformer.inference import translate as module
+    from vaswani_transformer.inference.translator import Engine
 
     monkeypatch.setattr(module, "SENTENCES_PER_CHUNK", 2)
     run(folder, "--output", "whole")
@@ -186,7 +186,7 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
     Translator(folder)
     assert sorted(tmp_path.rglob("*")) == before
     monkeypatch.setattr(
-        "vaswani_transformer.evaluation.translator.load_tokenizer", lambda folder: 1 / 0
+        "vaswani_transformer.inference.translator.load_tokenizer", lambda folder: 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
         Translator(folder)

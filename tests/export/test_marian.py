@@ -21,7 +21,7 @@ from vaswani_transformer import (
 )
 from vaswani_transformer.export import export_marian
 from vaswani_transformer.export.marian import to_marian
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.recipe import get_recipe
 
 # Every preset with heads of d_model / num_heads and sinusoids, at a sixteenth of its width.
 QUALIFIED = [

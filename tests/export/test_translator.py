@@ -12,13 +12,13 @@ from naive_search import gnmt_score
 from search_checks import MAX_FLIPPED, NEAR_TIE, needs_trained_model, rescored
 from torch.utils.data import Subset
 
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_best
+from vaswani_transformer.inference.loading import load_for_inference
+from vaswani_transformer.inference.translate import Hypothesis, translate_n_best
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-from vaswani_transformer.evaluation.ctranslate2 import Decoding, Search
 from vaswani_transformer.export import Translator, export_ctranslate2
+from vaswani_transformer.inference.ctranslate2 import Decoding, Search
 
 # ---- the interface ----
 

@@ -17,7 +17,7 @@ from nasty import changes, fuzz, json_texts
 from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerModel
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.recipe import Recipe
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from nasty import fuzz, texts
 
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
-from vaswani_transformer.evaluation import METRICS
-from vaswani_transformer.evaluation.metrics import score_translations, tokenize_for_paper_bleu
+from vaswani_transformer.inference import METRICS
+from vaswani_transformer.inference.metrics import score_translations, tokenize_for_paper_bleu
 
 pytestmark = pytest.mark.slow
 

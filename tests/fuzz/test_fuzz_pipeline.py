@@ -14,9 +14,9 @@ from nasty import blanks, fuzz, good_files, is_of_an_old_mac, json_values, lines
 from transformers import pipeline
 
 import vaswani_transformer  # noqa: F401 registers the task
-from vaswani_transformer.evaluation.scoring import score_files
-from vaswani_transformer.evaluation.translate import translate, translate_file
 from vaswani_transformer.files import decode_lines
+from vaswani_transformer.inference.score import score_files
+from vaswani_transformer.inference.translate import translate, translate_file
 
 pytestmark = pytest.mark.slow
 

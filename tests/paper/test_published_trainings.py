@@ -19,10 +19,10 @@ from torch.nn.functional import cross_entropy
 from transformers import EarlyStoppingCallback
 from transformers.initialization import no_init_weights
 
+from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe
 from vaswani_transformer.training.averaging import SnapshotCallback
-from vaswani_transformer.training.loading import RunData
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
-from vaswani_transformer.training.run import build_trainer, make_model, training_arguments
+from vaswani_transformer.training.data import RunData
+from vaswani_transformer.training.train import build_trainer, make_model, training_arguments
 
 FILES = {
     f"{split}_{side}": f"{split}.{side}"

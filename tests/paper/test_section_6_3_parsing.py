@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from parsing import leaves, linearised, read_trees, rebuilt, score, written
 
 from vaswani_transformer import VaswaniTransformerTokenizer
-from vaswani_transformer.training.run import training_arguments
+from vaswani_transformer.training.train import training_arguments
 
 LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT", "PRT|ADVP"[:3]]
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=4)

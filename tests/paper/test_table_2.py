@@ -5,7 +5,7 @@
 import pytest
 from tables import PAPER_TRAININGS, estimate_cost, paper_flops
 
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.recipe import get_recipe
 
 TRAININGS = {training.preset: training for training in PAPER_TRAININGS}
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from toy_language import check_same_weights, logged
 
+from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import training_arguments
+from vaswani_transformer.training.train import training_arguments
 
 
 def make_arguments(tmp_path, **overrides):

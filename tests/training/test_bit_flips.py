@@ -12,9 +12,9 @@ from faults import log_of, read_results
 from toy_language import make_pairs, tiny_recipe
 
 from vaswani_transformer.files import RECIPE_FILE
-from vaswani_transformer.training import run
+from vaswani_transformer.training import train as run
 from vaswani_transformer.training.checkpoints import find_checkpoint
-from vaswani_transformer.training.run import check_output_dir, train
+from vaswani_transformer.training.train import check_output_dir, train
 
 BITS_A_FILE = 12
 

@@ -11,10 +11,10 @@ from huggingface_hub import ModelCard
 from tiny import make_config, make_model
 
 from vaswani_transformer import cli
-from vaswani_transformer.evaluation.report import describe_corpus
-from vaswani_transformer.training import card as cards
-from vaswani_transformer.training.card import add_metadata, make_card, refresh_card, write_card
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.hub import card as cards
+from vaswani_transformer.hub.card import add_metadata, make_card, refresh_card, write_card
+from vaswani_transformer.inference.evaluate import describe_corpus
+from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe
 
 RESULTS = {
     "train_pairs": 49_000,

@@ -13,9 +13,9 @@ from toy_language import make_pairs
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from vaswani_transformer.cli import main
+from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe, laid_out
 from vaswani_transformer.training.callbacks import LogLines, PaceCallback
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe, laid_out
-from vaswani_transformer.training.run import fit_to_minutes, training_arguments
+from vaswani_transformer.training.train import fit_to_minutes, training_arguments
 
 
 @pytest.fixture

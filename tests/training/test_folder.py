@@ -5,9 +5,9 @@ from unittest import mock
 import pytest
 
 from vaswani_transformer.files import CARD_MARKER, clear_run, locking, run_files, write_json
-from vaswani_transformer.training import run
-from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import _set_aside_scores, check_output_dir
+from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.training import train as run
+from vaswani_transformer.training.train import _set_aside_scores, check_output_dir
 
 RECIPE = get_recipe("quickstart")
 

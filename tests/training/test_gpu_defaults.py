@@ -14,10 +14,10 @@ from toy_language import check_same_weights
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.modeling_vaswani_transformer import sinusoids
-from vaswani_transformer.training import loading
-from vaswani_transformer.training.loading import padded_tokens_that_fit
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import training_arguments
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training import data as loading
+from vaswani_transformer.training.data import padded_tokens_that_fit
+from vaswani_transformer.training.train import training_arguments
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 GIB = 2**30

@@ -28,9 +28,9 @@ from toy_language import make_pairs, tiny_recipe
 from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
 
 from vaswani_transformer.data import TokenBatchSampler
-from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
-from vaswani_transformer.evaluation.translate import translate
-from vaswani_transformer.training.recipes import Recipe, get_recipe
+from vaswani_transformer.inference.evaluate import evaluate_model, load_evaluation_set
+from vaswani_transformer.inference.translate import translate
+from vaswani_transformer.recipe import Recipe, get_recipe
 
 pytest.importorskip("matplotlib", reason="needs the extra [viz]")
 

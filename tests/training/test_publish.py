@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
 
-from vaswani_transformer.training.hub import published_files, push_model
+from vaswani_transformer.hub.push import published_files, push_model
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 PACKAGE = Path(__file__).resolve().parents[2] / "vaswani_transformer"
@@ -59,7 +59,7 @@ class Hub:
 
 @pytest.mark.parametrize("name", ["secret", "me/secret"])
 def test_model_for_a_private_repo_is_not_pushed_to_a_public_one(folder, monkeypatch, name):
-    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
+    monkeypatch.setattr("vaswani_transformer.hub.push.HfApi", Hub)
     monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
     with pytest.raises(
         ValueError, match="`private` must not be set for a public repo, got me/secret"
@@ -71,7 +71,7 @@ def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users
     folder, monkeypatch
 ):
     hub = Hub()
-    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", lambda **_: hub)
+    monkeypatch.setattr("vaswani_transformer.hub.push.HfApi", lambda **_: hub)
     monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
     push_model(folder, "me/model")
     assert hub.deleted == ["model-old.safetensors"]
@@ -80,7 +80,7 @@ def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users
 @pytest.mark.parametrize(("given", "found"), [(None, "mit"), ("cc-by-4.0", "cc-by-4.0")])
 def test_license_of_the_option_wins_and_stays_in_the_card(folder, monkeypatch, given, found):
     validated = []
-    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
+    monkeypatch.setattr("vaswani_transformer.hub.push.HfApi", Hub)
     monkeypatch.setattr(
         "huggingface_hub.ModelCard.validate", lambda card: validated.append(card.data.license)
     )

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import transformers
 
-from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.recipes import (
+from vaswani_transformer.recipe import (
     OLD_NAMES,
     RECIPES,
     Recipe,
@@ -18,6 +17,7 @@ from vaswani_transformer.training.recipes import (
     get_recipe,
     recipe_text,
 )
+from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Recipe), ids=lambda field: field.name)

@@ -11,9 +11,9 @@ from cli_runs import refused, train_arguments
 from transformers import AutoTokenizer
 
 from vaswani_transformer.cli import main
+from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.loading import prepare_data
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.data import prepare_data
 
 ENGLISH = {"a": ["one dog", "two dogs", "three dogs"], "b": ["a red cat", "<bt> a cat"]}
 GERMAN = {"a": ["ein Hund", "zwei Hunde", ""], "b": ["eine rote Katze", "eine Katze"]}

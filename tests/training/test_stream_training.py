@@ -8,9 +8,9 @@ import torch
 from toy_language import check_same_weights, logged, make_pairs, tiny_recipe
 
 from vaswani_transformer.data import CleaningRules, streaming
-from vaswani_transformer.training import loading
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import describe_plan, train
+from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training import data as loading
+from vaswani_transformer.training.train import describe_plan, train
 
 
 @pytest.fixture(autouse=True)

@@ -27,7 +27,7 @@ from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.loading import SortedByLength, in_data_order
+from vaswani_transformer.training.data import SortedByLength, in_data_order
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}

@@ -23,7 +23,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.data import load_corpus
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe
 
 pytestmark = pytest.mark.slow
 

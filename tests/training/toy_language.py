@@ -14,8 +14,8 @@ from vaswani_transformer import (
     VaswaniTransformerForConditionalGeneration,
     VaswaniTransformerTokenizer,
 )
+from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 WORDS = {

@@ -61,7 +61,7 @@ def load_corpus(
         dataset_config: Configuration of the dataset, for example "de-en".
         split: Split of the dataset. "builtin" has "train", "validation" and "test". Its
             "validation" and "test" have only the first translation of each sentence
-            (`evaluation.report.load_evaluation_set` has all).
+            (`inference.evaluate.load_evaluation_set` has all).
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
         cache_dir: Folder of the Arrow files. None means the cache of `datasets`.

@@ -5,9 +5,9 @@
 Engines are imported when they are used, as each works without the others.
 """
 
-from ..evaluation.ctranslate2 import export_ctranslate2
-from ..evaluation.translator import Translator
 from ..extras import gone
+from ..inference.ctranslate2 import export_ctranslate2
+from ..inference.translator import Translator
 from .marian import export_marian
 
 __all__ = ["Translator", "export_ctranslate2", "export_marian"]

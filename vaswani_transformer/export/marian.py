@@ -22,11 +22,11 @@ from huggingface_hub import ModelCard, ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.utils.hub import cached_file
 
-from ..evaluation.loading import is_hub_id, load_for_inference
-from ..evaluation.translate import decoding_config
 from ..files import CARD_FILE, RECIPE_FILE, write_json, write_text, writing_folder
+from ..inference.loading import is_hub_id, load_for_inference
+from ..inference.translate import decoding_config
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..training.recipes import Recipe, read_recipe
+from ..recipe import Recipe, read_recipe
 
 MAX_POSITIONS = 2048  # rows of Marian's position table; a longer text raises IndexError
 MAX_NEW_TOKENS = 256  # a constant, because transformers has no limit that grows with the source

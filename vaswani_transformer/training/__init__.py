@@ -1,9 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Training: recipes, arguments, the trainer, its schedule, averaging of snapshots, and what a run
-costs.
+"""Training: arguments, the trainer, its schedule, averaging of snapshots, and a whole run.
 
-Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
+This file imports no module: `schedule` needs no extra, the trainer needs `[train]`.
 
 The loop is that of transformers; docs/CONTRIBUTING.md follows a batch and a resume through it.
 """
@@ -12,10 +11,7 @@ The loop is that of transformers; docs/CONTRIBUTING.md follows a batch and a res
 __all__ = [
     "arguments",
     "averaging",
-    "card",
-    "hub",
-    "recipes",
-    "run",
     "schedule",
+    "train",
     "trainer",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
-from .recipes import Recipe
+from ..recipe import Recipe
 
 logger = logging.get_logger(__name__)
 

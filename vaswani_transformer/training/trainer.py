@@ -40,7 +40,7 @@ from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
-from .loading import (
+from .data import (
     SortedByLength,
     end_workers,
     ignore_signals,
@@ -78,7 +78,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole
       evaluation set, each sentence counted once on any number of devices; perplexity is exp(nll).
     - Evaluation translates sentences sorted by length and returns them in the data's order. Without
-      `compute_metrics` they are scored by `evaluation.METRICS` (`eval_sacrebleu` and so on). The
+      `compute_metrics` they are scored by `inference.METRICS` (`eval_sacrebleu` and so on). The
       model's generation config does not change.
     - SIGINT and SIGTERM finish the running update, save a resumable checkpoint and raise
       KeyboardInterrupt.
@@ -216,13 +216,13 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
             def score(found: EvalPrediction) -> dict[str, float]:
                 # training alone needs no extra [eval]
-                from ..evaluation.metrics import make_compute_metrics
+                from ..inference.metrics import make_compute_metrics
 
                 return make_compute_metrics(tokenizer, language)(found)
 
             self.compute_metrics = score
             if self.eval_dataset is not None:
-                from ..evaluation.metrics import make_sacrebleu
+                from ..inference.metrics import make_sacrebleu
 
                 make_sacrebleu(language)  # fails for a missing package
         self.add_callback(CostCallback())
@@ -574,7 +574,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         `Trainer` would upload the whole folder, with snapshots and `training_args.bin`, which holds
         the user's token.
         """
-        from .hub import upload
+        from ..hub.push import upload
 
         token = token or self.args.hub_token
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
@@ -613,7 +613,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """Add language, license and tags to the card of the folder; without a card, write the draft
         of `Trainer`.
         """
-        from .card import add_metadata
+        from ..hub.card import add_metadata
 
         if not self.is_world_process_zero():
             return

@@ -44,10 +44,10 @@ from ..data import (
 from ..data.bpe_dropout import SIDES, BpeDropout
 from ..data.hygiene import check_training_text
 from ..data.preparation import pair_lengths
-from ..evaluation.loading import load_tokenizer
+from ..inference.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
+from ..recipe import Recipe, as_list
 from .arguments import VaswaniTransformerTrainingArguments
-from .recipes import Recipe, as_list
 
 logger = logging.get_logger(__name__)
 

@@ -3,9 +3,9 @@
 import pytest
 from tiny import make_model
 
-from vaswani_transformer.evaluation import translate as translating
-from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.evaluation.translate import (
+from vaswani_transformer.inference import translate as translating
+from vaswani_transformer.inference.score import score_pairs
+from vaswani_transformer.inference.translate import (
     Hypothesis,
     decoding_overrides,
     translate,

@@ -21,9 +21,9 @@ pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 import sacrebleu
 import sacremoses
 
-from vaswani_transformer.evaluation.metrics import corpus_paper_bleu, tokenize_for_paper_bleu
+from vaswani_transformer.inference.metrics import corpus_paper_bleu, tokenize_for_paper_bleu
 
-MODULE = "vaswani_transformer.evaluation.metrics"
+MODULE = "vaswani_transformer.inference.metrics"
 NEWSTESTS = {"newstest2013.de": "de", "newstest2014-deen.de": "de", "newstest2014-fren.fr": "fr"}
 MOSES_SCRIPTS = os.environ.get("MOSES_SCRIPTS")
 

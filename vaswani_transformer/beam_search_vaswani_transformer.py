@@ -1,34 +1,66 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search and greedy search over `DecoderSession`.
+"""Beam search and greedy search over `IncrementalDecoder`, and the rules of section 6.1's search.
+
+The rules are the length penalty, the limits and the stopping bound.
 
 The results are those of transformers' loops, with fewer copies. A sentence leaves the batch once
 its result is final. Each step stores only its tokens and their parent beams; the hypotheses are
 read back from these at the end.
 
 Shapes: B sentences of the batch, A sentences still searched, N beams, R = A * N rows, C candidates
-of a step, n hypotheses to return, P length of the prompt, T steps, V vocabulary.
+of a step, n hypotheses to return, P length of the prompt, T steps, V vocabulary, E end
+tokens.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
 from transformers import (
     GenerationConfig,
+    LogitsProcessor,
     LogitsProcessorList,
     StoppingCriteria,
     StoppingCriteriaList,
 )
+from transformers.generation import logits_process
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.utils import logging
 
-from .decoder_session_vaswani_transformer import DecoderSession, is_plain
-from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores, process
+from .incremental_decoder_vaswani_transformer import IncrementalDecoder, is_plain
 
 logger = logging.get_logger(__name__)
+
+# A log-probability below this marks a missing hypothesis: transformers adds -1e9 to it, and real
+# ones are far higher.
+NO_HYPOTHESIS = -1.0e8
+
+PAPER_BEAMS = 4  # beam size in section 6.1
+PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
+PAPER_OVER_SOURCE = 50  # limit in section 6.1: this many tokens more than the source
+GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
+
+# Processors that treat rows independently of each other and of their index, and never raise a
+# log-probability above 0.
+ROW_BY_ROW = {
+    logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
+    logits_process.LogitNormalization,
+    logits_process.MinLengthLogitsProcessor,
+    logits_process.MinNewTokensLengthLogitsProcessor,
+    logits_process.NoBadWordsLogitsProcessor,
+    logits_process.NoRepeatNGramLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.SuppressTokensAtBeginLogitsProcessor,
+    logits_process.SuppressTokensLogitsProcessor,
+    logits_process.TemperatureLogitsWarper,
+    logits_process.TopKLogitsWarper,
+    logits_process.TopPLogitsWarper,
+}
 
 _BLOCK = 64  # tokens per block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
@@ -48,6 +80,155 @@ _ARGUMENTS = {
     "use_cache",
     *_CACHES,
 }
+
+
+# ---- rules of section 6.1 ----
+
+
+def gnmt_length_penalty(
+    length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET
+) -> torch.Tensor | float:
+    """Return the GNMT length penalty ((5 + length) / 6)^alpha.
+
+    The score of a hypothesis is its log-probability divided by this penalty.
+
+    Args:
+        length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
+        alpha: Exponent; 0 scores by log-probability alone, larger values favor longer output.
+        offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and
+            transformers.
+
+    Paper: section 6.1, through Wu et al. 2016, equation 14.
+    """
+    return ((offset + length) / (offset + 1)) ** alpha
+
+
+def check_length_penalty(alpha: Any, offset: Any) -> None:
+    """Raise ValueError if `gnmt_length_penalty` cannot use this exponent or offset.
+
+    None is not checked.
+    """
+    if alpha is not None and not (isinstance(alpha, (int, float)) and -10 <= alpha <= 10):
+        raise ValueError(
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses "
+            "0.6. Negative values favor short output."
+        )
+    if offset is not None and not (isinstance(offset, (int, float)) and 0 <= offset < math.inf):
+        raise ValueError(
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The "
+            "paper uses GNMT's 5; with 0 the penalty is length^alpha."
+        )
+
+
+def check_over_source(over_source: Any) -> None:
+    """Raise ValueError unless `max_new_tokens_over_source` is a number of tokens or None."""
+    if over_source is not None and (type(over_source) is not int or over_source < 0):
+        raise ValueError(
+            "`max_new_tokens_over_source` must be a whole number of at least 0 or None, got "
+            f"{over_source!r}. The paper's is 50; None leaves the length to `max_length`."
+        )
+
+
+def check_scores(has_nan: torch.Tensor | int) -> None:
+    """Raise ValueError if the model gave NaN scores, because no hypothesis is best then."""
+    if has_nan:
+        raise ValueError(
+            "The model's scores must be numbers, got NaN. Its weights are broken, its states "
+            "overflow, or a logits processor gave NaN. Go back to the last good checkpoint, or "
+            "load it with dtype=torch.float32."
+        )
+
+
+def process(
+    processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor
+) -> torch.Tensor:
+    """Return (R, V) scores after a processor that reads the (R, L) prefixes.
+
+    The scores may be changed in place. On a CPU, a processor that forbids some tokens writes only
+    their columns, while transformers copies all scores.
+    """
+    kind = type(processor)
+    length = prefixes.shape[1]
+    own: Any = processor
+    is_active = True
+    forbidden = None
+    if kind is logits_process.MinLengthLogitsProcessor:
+        is_active = length < own.min_length
+        forbidden = own.eos_token_id
+    elif kind is logits_process.MinNewTokensLengthLogitsProcessor:
+        is_active = length < own.prompt_length_to_skip + own.min_new_tokens
+        forbidden = own.eos_token_id
+    elif kind is logits_process.SuppressTokensLogitsProcessor:
+        forbidden = own.suppress_tokens
+    elif kind is logits_process.SuppressTokensAtBeginLogitsProcessor:
+        is_active = length == own.begin_index
+        forbidden = own.begin_suppress_tokens
+    if forbidden is None or scores.device.type != "cpu":
+        processed: torch.Tensor = own(prefixes, scores)
+        return processed
+    if is_active:
+        is_token = (forbidden >= 0) & (forbidden < scores.shape[1])
+        scores.index_fill_(1, forbidden[is_token], -torch.inf)
+    return scores
+
+
+# Processors that never raise a log-probability above 0. With others, the stopping bound is invalid.
+NEVER_POSITIVE = ROW_BY_ROW | {
+    logits_process.EncoderNoRepeatNGramLogitsProcessor,
+    logits_process.PrefixConstrainedLogitsProcessor,
+}
+
+
+@dataclass
+class SearchRule:
+    """Scoring and stopping rule of one beam search.
+
+    In transformers' loop it takes the place of the number `length_penalty`.
+    """
+
+    alpha: float  # exponent of the length penalty
+    offset: float  # offset of the length penalty
+    limits: torch.Tensor  # (B, 1) maximum number of generated tokens of each sentence
+    num_wanted: int  # hypotheses to return for each sentence
+    is_bounded: bool  # True if no processor can raise a log-probability above 0
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none. Only transformers'
+    # loop sets them.
+    scores: torch.Tensor = field(init=False)
+
+    def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
+        """Return the divisor of the log-probability of a hypothesis of `length` tokens."""
+        return gnmt_length_penalty(length, self.alpha, self.offset)
+
+    def can_improve(
+        self, running: torch.Tensor, finished: torch.Tensor, length: torch.Tensor | int
+    ) -> torch.Tensor:
+        """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
+
+        To enter, it must beat the `num_wanted`-th best finished hypothesis. If a processor may
+        raise scores, there is no bound. Then it is compared with the N-th best finished one, as in
+        transformers.
+
+        Args:
+            running: (B, N) log-probabilities of running hypotheses, best first.
+            finished: (B, N) scores of finished hypotheses, best first.
+            length: Number of generated tokens of the running hypotheses.
+        """
+        rank = self.num_wanted if self.is_bounded else finished.shape[1]
+        worst_wanted = finished[:, rank - 1 : rank]
+        best_running = running[:, :1]
+        is_running = best_running > NO_HYPOTHESIS
+        # A log-probability falls with every token. So the best possible score keeps the present
+        # log-probability and has the length with the largest penalty: the limit, or with
+        # alpha < 0 one more token.
+        best_length: torch.Tensor | int
+        if self.alpha >= 0:
+            best_length = self.limits.to(running.dtype)
+        else:
+            best_length = length + 1
+        return is_running & (best_running / self.penalty(best_length) > worst_wanted)
+
+
+# ---- the searches ----
 
 
 def can_search(
@@ -92,7 +273,7 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
 class SearchTask:
     """Arguments and decoder state of one call of `generate`."""
 
-    session: DecoderSession
+    decoder: IncrementalDecoder
     prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
     limits: torch.Tensor  # (B,) maximum number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
@@ -125,14 +306,14 @@ class SearchTask:
         mask = arguments.get("attention_mask")
         if mask is not None:
             mask = mask[::num_beams]
-        session = DecoderSession(model, encoded, mask, num_beams)
-        session.read(prompt[:, :-1])
+        decoder = IncrementalDecoder(model, encoded, mask, num_beams)
+        decoder.read(prompt[:, :-1])
 
         ends = generation_config._eos_token_tensor
         if ends is None:
             ends = limits.new_empty(0)
         has_nan = limits.new_zeros((), dtype=torch.bool)
-        return cls(session, prompt, limits, ends, processors, has_nan)
+        return cls(decoder, prompt, limits, ends, processors, has_nan)
 
     @property
     def is_row_by_row(self) -> bool:
@@ -218,7 +399,7 @@ class Search:
         self._limits = limits.unsqueeze(1)
         # (A, 2, N) the newest token of each beam and its parent beam, with a view of each.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
-        self._newest = torch.stack((tokens, task.session.beams.expand_as(tokens)), dim=1)
+        self._newest = torch.stack((tokens, task.decoder.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
         # (A, N, L) all tokens before the newest, kept up to date for processors only.
         self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
@@ -227,7 +408,7 @@ class Search:
         # Index of the current step in `_history`. On a device it is a (1,) tensor, because a CUDA
         # graph repeats any Python number of the step that was captured.
         self._step_index: torch.Tensor | int = 0
-        if task.session.is_static:
+        if task.decoder.is_static:
             self._step_index = limits.new_zeros(1)
 
     @property
@@ -255,26 +436,26 @@ class Search:
         On a GPU, the second step with the same shapes is captured as a CUDA graph, which runs this
         step and the following ones. The first step loads the kernels.
         """
-        session = self._task.session
-        uses_graphs = can_capture(session.device) and not self._task.processors
+        decoder = self._task.decoder
+        uses_graphs = can_capture(decoder.device) and not self._task.processors
         worth_dropping = _WORTH_DROPPING
-        if session.is_static:
+        if decoder.is_static:
             worth_dropping = _WORTH_DROPPING_ON_DEVICE
 
         advance = self._advance
         num_alike = 0  # steps since the shapes last changed
         for step in range(1, self._num_steps + 1):
-            if session.make_room():
+            if decoder.make_room():
                 advance = self._advance
                 num_alike = 0
             if uses_graphs and num_alike == 1:
-                advance = capture(self._advance, session.device)
+                advance = capture(self._advance, decoder.device)
             advance()
             num_alike += 1
-            session.length += 1
+            decoder.length += 1
 
             is_look_due = step % _STEPS_BETWEEN_LOOKS == 0 or step == self._num_steps
-            if session.is_static and session.has_room and not is_look_due:
+            if decoder.is_static and decoder.has_room and not is_look_due:
                 continue
             check_scores(self._task.has_nan)
             num_open = int(self._is_open.sum())
@@ -288,7 +469,7 @@ class Search:
 
     def _keep(self, kept: torch.Tensor) -> None:
         """Keep only the sentences with these indices (A,). The results of the others are final."""
-        self._task.session.keep(kept)
+        self._task.decoder.keep(kept)
         self._sentences = self._sentences[kept]
         self._is_open = self._is_open[kept]
         self._limits = self._limits[kept]
@@ -324,7 +505,7 @@ class BeamSearch(Search):
         shape = len(task.limits), num_beams
         # Finished hypotheses, best first: (B, N) scores, -inf if there is none, and (B, N, 3)
         # length, last token and parent beam of the last token.
-        self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.session.dtype)
+        self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.decoder.dtype)
         self._endings = task.limits.new_zeros(*shape, 3)
         # (A, N) log-probabilities of running hypotheses. The first step continues only one beam,
         # because all beams are equal.
@@ -411,11 +592,11 @@ class BeamSearch(Search):
 
     def _continuations(self) -> Candidates:
         """Return the best continuations of the newest tokens."""
-        session = self._task.session
-        states = session.step(self._tokens, self._parents)
+        decoder = self._task.decoder
+        states = decoder.step(self._tokens, self._parents)
         row_scores = []
         row_tokens = []
-        for part in self._processed(session.log_probabilities(states)):
+        for part in self._processed(decoder.log_probabilities(states)):
             best_scores, best_tokens = top_k(part, self._num_candidates)
             row_scores.append(best_scores)
             row_tokens.append(best_tokens)
@@ -441,7 +622,7 @@ class BeamSearch(Search):
         can_end = is_end & exists & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
         # On a device this look would be a sync.
-        if not self._task.session.is_static and not can_end.any():
+        if not self._task.decoder.is_static and not can_end.any():
             return
 
         new_scores = candidates.scores / self._rule.penalty(length)
@@ -485,8 +666,8 @@ class GreedySearch(Search):
         return torch.cat((self._task.prompt, tokens), dim=1)
 
     def _step(self) -> None:
-        session = self._task.session
-        logits = session.logits(session.step(self._tokens))
+        decoder = self._task.decoder
+        logits = decoder.logits(decoder.step(self._tokens))
         best = [part.max(dim=1, keepdim=True) for part in self._processed(logits)]
         self._task.note(torch.cat([part.values for part in best]))
         tokens = torch.cat([part.indices for part in best])

@@ -3,8 +3,8 @@
 """Use and evaluation of a trained model.
 
 - `loading` loads a model with its tokenizer.
-- `translate` translates sentences and files; `scoring` scores given translations.
-- `report` evaluates a model on a test set by `metrics`, and reads and describes the results.
+- `translate` translates sentences and files; `score` scores given translations.
+- `evaluate` evaluates a model on a test set by `metrics`, and reads and describes the results.
 
 This file imports no module, because they need different extras. `metrics` needs `[eval]`. The
 others can be imported with what the model itself needs.
@@ -23,4 +23,4 @@ METRICS = {
 DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
 
 # The public modules. Each has a page in the API reference.
-__all__ = ["loading", "metrics", "report", "scoring", "translate"]
+__all__ = ["evaluate", "loading", "metrics", "score", "translate"]

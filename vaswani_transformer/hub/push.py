@@ -16,7 +16,6 @@ from huggingface_hub.errors import HfHubHTTPError
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.loading import is_hub_id
 from ..files import (
     CARD_FILE,
     CODE_FILES,
@@ -31,6 +30,7 @@ from ..files import (
     read_json,
     write_text,
 )
+from ..inference.loading import is_hub_id
 from .card import add_metadata, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)

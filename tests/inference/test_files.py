@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation.scoring import score_files, score_pairs
-from vaswani_transformer.evaluation.translate import translate, translate_file, translate_n_best
 from vaswani_transformer.files import check_outputs, write_lines
+from vaswani_transformer.inference.score import score_files, score_pairs
+from vaswani_transformer.inference.translate import translate, translate_file, translate_n_best
 
 SHORT = {"max_new_tokens_over_source": 3}
 

@@ -22,15 +22,20 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from transformers.utils import logging
 
-from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation import METRICS
-from ..files import RECIPE_FILE, text_suffix, write_json
-from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, PAPER_BEAMS, PAPER_OVER_SOURCE
-from .schedule import paper_peak_learning_rate
+from .beam_search_vaswani_transformer import (
+    GNMT_OFFSET,
+    PAPER_ALPHA,
+    PAPER_BEAMS,
+    PAPER_OVER_SOURCE,
+)
+from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .files import RECIPE_FILE, text_suffix, write_json
+from .inference import METRICS
+from .training.schedule import paper_peak_learning_rate
 
 logger = logging.get_logger(__name__)
 
-RECIPE_FOLDER = Path(__file__).resolve().parents[1] / "recipes"
+RECIPE_FOLDER = Path(__file__).with_name("recipes")
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
 BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by the Hub's name

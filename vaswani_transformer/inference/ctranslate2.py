@@ -24,6 +24,7 @@ from torch import nn
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME
 
+from ..beam_search_vaswani_transformer import gnmt_length_penalty
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..extras import requiring
 from ..files import read_json, writing_folder
@@ -32,7 +33,6 @@ from ..modeling_vaswani_transformer import (
     VaswaniTransformerForConditionalGeneration,
     sinusoids,
 )
-from ..search_vaswani_transformer import gnmt_length_penalty
 from . import DECODING
 from .loading import load_for_inference
 from .translate import decoding_config

@@ -22,10 +22,10 @@ pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
-from vaswani_transformer.evaluation import metrics
+from vaswani_transformer.inference import metrics
+from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.averaging import list_snapshots
-from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import describe_plan, train
+from vaswani_transformer.training.train import describe_plan, train
 
 RESUME = {"resume": True}
 NO_VALIDATION = {"validation_source": None, "validation_target": None}
@@ -210,7 +210,7 @@ def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_b
     finished, folder, train_changed, caplog
 ):
     (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
-    with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
+    with caplog.at_level("WARNING", logger="vaswani_transformer.hub.card"):
         results = train_changed(folder, RESUME)
     assert (
         "No card was written: `" in caplog.text
@@ -294,7 +294,7 @@ def test_training_without_validation_set_has_no_validations_and_needs_no_metrics
     train_changed, monkeypatch
 ):
     # as without the extra [eval]
-    monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)
+    monkeypatch.setitem(sys.modules, "vaswani_transformer.inference.metrics", None)
     results = train_changed(max_steps=2, **NO_VALIDATION)
     assert (results["train_steps"], results["num_averaged_snapshots"]) == (2, 1)
     assert not [name for name in results if "eval" in name]

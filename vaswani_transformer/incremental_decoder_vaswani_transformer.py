@@ -56,7 +56,7 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]
 
 
 def is_plain(model: Any) -> bool:
-    """Return True if `DecoderSession` gives the same results as the decoder's modules.
+    """Return True if `IncrementalDecoder` gives the same results as the decoder's modules.
 
     It does not with adapters, quantization other than this package's int8, hooks, sharding,
     offloading, dropout, other layers, patched instances or attention backends other than eager and
@@ -283,7 +283,7 @@ def is_static(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
-class DecoderSession:
+class IncrementalDecoder:
     """Decoder state of a batch during a search, for a model for which `is_plain` is true.
 
     Args:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from vaswani_transformer.evaluation.translate import paired
+from vaswani_transformer.inference.translate import paired
 from vaswani_transformer.pipeline_vaswani_transformer import Batching, length_batches
 
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation import translate
-from vaswani_transformer.evaluation.translate import translate_file
 from vaswani_transformer.files import write_lines
+from vaswani_transformer.inference import translate
+from vaswani_transformer.inference.translate import translate_file
 from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 CHUNK = 3

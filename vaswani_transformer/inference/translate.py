@@ -21,6 +21,11 @@ import torch
 from tqdm.auto import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from ..beam_search_vaswani_transformer import (
+    check_length_penalty,
+    check_over_source,
+    gnmt_length_penalty,
+)
 from ..extras import requiring
 from ..files import (
     STANDARD_STREAM,
@@ -39,11 +44,6 @@ from ..pipeline_vaswani_transformer import (
     TextReader,
     TorchEngine,
     translate_texts,
-)
-from ..search_vaswani_transformer import (
-    check_length_penalty,
-    check_over_source,
-    gnmt_length_penalty,
 )
 from .loading import is_translator, precision_of
 

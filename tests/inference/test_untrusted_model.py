@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
-from vaswani_transformer.evaluation.loading import load_for_inference, load_tokenizer
+from vaswani_transformer.inference.loading import load_for_inference, load_tokenizer
 
 STARTED = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 PLACE = "(outside)"  # stands for the path of the other place

@@ -12,15 +12,15 @@ pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 import sacrebleu
 
 from vaswani_transformer.data.builtin import read_builtin
-from vaswani_transformer.evaluation import report
-from vaswani_transformer.evaluation.metrics import score_translations
-from vaswani_transformer.evaluation.report import (
+from vaswani_transformer.inference import evaluate as report
+from vaswani_transformer.inference.evaluate import (
     EvaluationSet,
     evaluate_model,
     evaluate_to_files,
     format_report,
     load_evaluation_set,
 )
+from vaswani_transformer.inference.metrics import score_translations
 
 REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
 HYPOTHESES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen das Buch .", "Das Buch ist alt ."]

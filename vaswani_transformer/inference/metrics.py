@@ -72,7 +72,7 @@ def score_translations(
     target_language: str | None = None,
     tokenized: bool = False,
 ) -> dict[str, Any]:
-    """Return the corpus-level scores of translations by `evaluation.METRICS`, from 0 to 100.
+    """Return the corpus-level scores of translations by `inference.METRICS`, from 0 to 100.
 
     Args:
         hypotheses: One detokenized translation for each sentence.
@@ -264,7 +264,7 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
         return evaluate.MetricInfo(
-            description="The metrics of `evaluation.METRICS`, each with its signature.",
+            description="The metrics of `inference.METRICS`, each with its signature.",
             citation=(
                 "Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, "
                 "section 6."

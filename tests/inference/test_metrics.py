@@ -8,8 +8,8 @@ from transformers import EvalPrediction
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 
-from vaswani_transformer.evaluation import METRICS
-from vaswani_transformer.evaluation.metrics import (
+from vaswani_transformer.inference import METRICS
+from vaswani_transformer.inference.metrics import (
     TranslationMetric,
     corpus_paper_bleu,
     make_compute_metrics,

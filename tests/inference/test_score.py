@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.evaluation import scoring
-from vaswani_transformer.evaluation.scoring import score_batch, score_pairs
-from vaswani_transformer.search_vaswani_transformer import gnmt_length_penalty
+from vaswani_transformer.beam_search_vaswani_transformer import gnmt_length_penalty
+from vaswani_transformer.inference import score as scoring
+from vaswani_transformer.inference.score import score_batch, score_pairs
 
 SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
 TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]

@@ -21,8 +21,8 @@ from transformers import (
 )
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation import translate
-from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.inference import translate
+from vaswani_transformer.inference.loading import load_for_inference
 from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 PREFIX = "translate English to German: "

@@ -40,12 +40,12 @@ from transformers.generation import logits_process
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import beam_search_vaswani_transformer as fast_search
 from vaswani_transformer import cpu_kernels_vaswani_transformer as linear
-from vaswani_transformer import decoder_session_vaswani_transformer as decoder_session
-from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer import generation_vaswani_transformer as generation
+from vaswani_transformer import incremental_decoder_vaswani_transformer as decoder_session
+from vaswani_transformer.beam_search_vaswani_transformer import process
 from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
-from vaswani_transformer.search_vaswani_transformer import process
 
 VOCABULARY = 24
 
@@ -80,13 +80,13 @@ def packing(request, monkeypatch):
 @pytest.fixture
 def steps(monkeypatch):
     """[(rows, whether gradients are kept)] of every step of our own search."""
-    record, step = [], decoder_session.DecoderSession.step
+    record, step = [], decoder_session.IncrementalDecoder.step
 
     def recorded(session, tokens, parents=None):
         record.append((tokens.numel(), torch.is_grad_enabled()))
         return step(session, tokens, parents)
 
-    monkeypatch.setattr(decoder_session.DecoderSession, "step", recorded)
+    monkeypatch.setattr(decoder_session.IncrementalDecoder, "step", recorded)
     return record
 
 
@@ -308,9 +308,9 @@ def test_search_goes_on_after_a_call_that_asked_for_attention(searches, num_beam
 def test_search_on_an_accelerator_looks_no_further_than_eight_steps_behind_the_last_end(
     searches, as_on_a_device, monkeypatch
 ):
-    steps, make_room = [], decoder_session.DecoderSession.make_room
+    steps, make_room = [], decoder_session.IncrementalDecoder.make_room
     monkeypatch.setattr(
-        decoder_session.DecoderSession,
+        decoder_session.IncrementalDecoder,
         "make_room",
         lambda session: steps.append(0) or make_room(session),
     )

@@ -25,7 +25,6 @@ from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
 from ..data.preparation import pair_lengths
-from ..evaluation import DECODING, METRICS
 from ..files import (
     CODE_FILES,
     CURVES_FILE,
@@ -42,14 +41,15 @@ from ..files import (
     write_json,
     writing_beside,
 )
+from ..hub.card import refresh_card
+from ..inference import DECODING, METRICS
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..recipe import DECIDING, Recipe, laid_out
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
 from .callbacks import LogLines, PaceCallback
-from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
-from .loading import RunData, check_text, cleaning_rules, default_workers, prepare_data
-from .recipes import DECIDING, Recipe, laid_out
+from .data import RunData, check_text, cleaning_rules, default_workers, prepare_data
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -89,7 +89,7 @@ def train(
         num_proc: Processes that tokenize the data; None means all cores for a large corpus.
         compute_metrics: Function of `Trainer` that scores the translations of the validation set,
             in the set's order. `metric_for_best_model` may be one of its figures. None computes
-            `evaluation.METRICS`.
+            `inference.METRICS`.
 
     Returns:
         The content of `train_results.json`: the `train_*` figures of transformers, cost (see
@@ -373,7 +373,7 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
         return
     scores: dict[str, Any] = {}
     if has_validation and recipe.generation_num_beams > 0:
-        from ..evaluation.metrics import score_translations
+        from ..inference.metrics import score_translations
 
         # fails for a missing package
         scores = score_translations(["."], ["."], recipe.target_language)

@@ -16,9 +16,6 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from transformers.utils import GENERATION_CONFIG_NAME, logging
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation import DECODING, METRICS
-from ..evaluation.loading import is_hub_id
-from ..evaluation.report import describe_corpus, describe_search, metric_names
 from ..files import (
     CARD_FILE,
     CARD_MARKER,
@@ -30,7 +27,10 @@ from ..files import (
     read_json,
     write_text,
 )
-from .recipes import BUILTIN_LICENSE, Recipe, as_list
+from ..inference import DECODING, METRICS
+from ..inference.evaluate import describe_corpus, describe_search, metric_names
+from ..inference.loading import is_hub_id
+from ..recipe import BUILTIN_LICENSE, Recipe, as_list
 
 logger = logging.get_logger(__name__)
 

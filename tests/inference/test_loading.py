@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from vaswani_transformer.evaluation.loading import check_model_path, load_for_inference
+from vaswani_transformer.inference.loading import check_model_path, load_for_inference
 
 
 @pytest.fixture
