@@ -79,8 +79,9 @@ def load_for_inference(
             return model.to(device, dtype), tokenizer
         raise ValueError(
             f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in "
-            f"{name_or_path}. Pass the folder of a finished training. Only the command translate "
-            "takes other architectures, with the `engine` torch and without `int8`."
+            f"{name_or_path}. Pass the folder of a finished training, or a checkpoint-* of an "
+            "unfinished one. Only the command translate takes other architectures, with the "
+            "`engine` torch and without `int8`."
         )
     folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():

@@ -8,6 +8,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -105,6 +106,7 @@ def prepare_data(
         tokenizer: PreTrainedTokenizerBase = train_tokenizer(
             sentences=itertools.chain.from_iterable(map(corpus_sentences, texts)),
             vocab_size=recipe.vocab_size,
+            show_progress=sys.stderr.isatty(),
         )
     else:
         tokenizer = load_tokenizer(folder)
