@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a model follow a glossary (Dinu et al. 2019): the wanted term stands in the source.
+"""Trains a model to follow a glossary (Dinu et al. 2019): the wanted term stands in the source.
 
 A glossary is a file with a source term, a tab and a target term on each line. `annotate` turns
-"The dog runs." into "The dog <term> Hund </term> runs."; a model that is trained on such sentences
-copies the words in between.
+"The dog runs." into "The dog <term> Hund </term> runs." A model that is trained on such sentences
+is meant to copy the words in between; docs/measured.md says how far a short training goes.
 
 G="python scripts/examples/glossary.py"
 $G find --source train.en --target train.de --output terms.tsv
