@@ -101,7 +101,11 @@ def main(arguments=None):
     trainer.save_model()
     print(trainer.evaluate())
     trainer.create_model_card(
-        tags=["vaswani_transformer"], dataset=Path(args.train_source).name, dataset_tags=[]
+        language=list(getattr(model.config, "language_pair", None) or ()),
+        tasks="translation",
+        tags=["vaswani_transformer"],
+        dataset=Path(args.train_source).name,
+        dataset_tags=[],
     )
     # transformers names only a base model that came from the Hub
     card = Path(args.output_dir, "README.md")
