@@ -13,16 +13,7 @@ from vaswani_transformer.export import Translator
 
 
 def arguments(model_folder, output_dir, *more, to="ctranslate2"):
-    return [
-        "export",
-        "--model",
-        str(model_folder),
-        "--to",
-        to,
-        "--output-dir",
-        str(output_dir),
-        *more,
-    ]
+    return [*f"export --model {model_folder} --to {to} --output-dir {output_dir}".split(), *more]
 
 
 def test_export_prints_what_it_wrote_and_how_to_use_it(model_folder, tmp_path, capsys):

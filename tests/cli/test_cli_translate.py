@@ -21,7 +21,6 @@ from transformers.utils.logging import is_progress_bar_enabled
 from vaswani_transformer.cli import main
 from vaswani_transformer.evaluation import translate
 from vaswani_transformer.evaluation.translate import join_processes
-from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 # The command with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
@@ -39,12 +38,8 @@ def arguments(corpus, model_folder):
     sentence = "A dog runs in the park . Two women read a book .".split()
     lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [
-        "translate",
-        "--model",
-        str(model_folder),
-        *"--device cpu --input in --max-tokens-per-batch=100".split(),
-    ]
+    command = f"translate --model {model_folder} --device cpu --input in"
+    return [*command.split(), "--max-tokens-per-batch=100"]
 
 
 @pytest.fixture
@@ -169,11 +164,11 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
 @pytest.mark.parametrize(
     "command",
     [
-        ["translate", "--input", "bad", "--output", "out"],
-        ["score", "--source", "bad", "--target", "train.de", "--output", "out"],
-        ["score", "--source", "train.en", "--target", "bad", "--output", "out"],
-        ["evaluate", "--source", "train.en", "--reference", "bad", "--translations", "out"],
-        ["evaluate", "--source", "bad", "--reference", "train.de", "--translations", "out"],
+        "translate --input bad --output out",
+        "score --source bad --target train.de --output out",
+        "score --source train.en --target bad --output out",
+        "evaluate --source train.en --reference bad --translations out",
+        "evaluate --source bad --reference train.de --translations out",
     ],
 )
 def test_a_line_that_is_no_text_is_named_before_anything_is_written(
@@ -184,7 +179,7 @@ def test_a_line_that_is_no_text_is_named_before_anything_is_written(
     Path("bad").write_bytes(b"".join(lines))
     before = sorted(path.name for path in corpus.rglob("*"))
     assert "`bad` must be UTF-8 text, got byte 0xe4 in line 21 " in refused(
-        capsys, [*command, "--model", "model"]
+        capsys, f"{command} --model model".split()
     )
     assert sorted(path.name for path in corpus.rglob("*")) == before
 
@@ -213,14 +208,6 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(
     assert os.listdir("disk") == ["out"]
 
 
-def test_read_only_folder_is_refused(corpus, model_folder, small_disk, capsys):
-    small_disk(64, "-o", "ro")
-    error = refused(
-        capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"]
-    )
-    assert "`--output` must be a file in a folder that can be written to, got disk/out" in error
-
-
 @pytest.mark.slow
 @pytest.mark.multi_process
 def test_two_processes_write_what_one_writes(arguments):
@@ -233,33 +220,13 @@ def test_two_processes_write_what_one_writes(arguments):
     assert not list(Path().glob("two.*"))
 
 
-def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsys):
-    calls, compute = [], TorchEngine.translate_batch
-
-    def interrupt(*args):
-        calls.append(args)
-        if len(calls) == 30:
-            raise KeyboardInterrupt
-        return compute(*args)
-
-    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
-    monkeypatch.setattr(TorchEngine, "translate_batch", interrupt)
-    assert main([*arguments, "--output", "out"]) == 130
-    assert capsys.readouterr().err.splitlines()[-2:] == [
-        "interrupted",
-        f"The translated lines are kept in {Path('out.part').resolve()}. "
-        "To continue, repeat the command with `--resume`.",
-    ]
-    kept = Path("out.part").read_bytes()
+def test_output_that_was_begun_is_kept_until_it_is_said_what_to_do(arguments, capsys):
+    Path("out.part").write_text("kept\n")
     error = refused(capsys, [*arguments, "--output", "out"])
     assert error.endswith(
         f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite."
     )
-    assert Path("out.part").read_bytes() == kept
-    monkeypatch.setattr(TorchEngine, "translate_batch", compute)
-    assert main([*arguments, "--output", "out", "--overwrite"]) == 0
-    assert main([*arguments, "--output", "whole"]) == 0
-    assert Path("out").read_bytes() == Path("whole").read_bytes()
+    assert Path("out.part").read_text() == "kept\n"
 
 
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
@@ -379,16 +346,6 @@ def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys
     command[command.index("--input") + 1] = "-"
     assert "`--resume` must come with files as `--input` and `--output`" in refused(capsys, command)
     assert Path("out.part").read_text() == "Ein Hund.\n"
-
-
-@pytest.mark.parametrize(
-    ("option", "advice"), [("--stream", "TextStreamer"), ("--target-prefixes", "`target_prefix`")]
-)
-def test_options_that_left_say_what_to_do(option, advice, arguments, capsys):
-    with pytest.raises(SystemExit):
-        main([*arguments, option, "x"])
-    error = capsys.readouterr().err
-    assert f"{option} was removed in 0.3.0" in error and advice in error
 
 
 def test_bfloat16_needs_a_gpu(arguments, capsys):
