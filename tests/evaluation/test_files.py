@@ -70,16 +70,6 @@ def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monk
         check_outputs({"results": tmp_path / "out"})
 
 
-def test_unfinished_output_that_is_a_link_leads_nowhere(tmp_path):
-    (tmp_path / "precious").write_text("precious")
-    (tmp_path / "out.part").symlink_to(tmp_path / "precious")
-    write_lines(["a"], tmp_path / "out")
-    assert ((tmp_path / "precious").read_text(), (tmp_path / "out").read_text()) == (
-        "precious",
-        "a\n",
-    )
-
-
 def test_input_with_the_name_of_an_unfinished_output_is_refused_and_kept(
     tmp_path, tiny_model, tiny_tokenizer
 ):
