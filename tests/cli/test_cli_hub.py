@@ -17,11 +17,10 @@ from huggingface_hub import RepoUrl
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    (model_folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
-    error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
-    assert "unset the `HF_HUB_OFFLINE` environment variable" in error
+def test_push_asks_for_a_license_in_one_line(model_folder, capsys):
+    (model_folder / "README.md").write_text("# A model\n")
+    error = refused(capsys, f"push --model {model_folder} --repo-id me/model".split())
+    assert "`--license` must be given" in error
 
 
 def train_by_uv(words, monkeypatch, failed=0):

@@ -148,14 +148,6 @@ def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, mo
 # ---- references ----
 
 
-def test_scores_take_the_better_of_different_numbers_of_references():
-    scores = score_translations(
-        REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]], tokenized=True
-    )
-    assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
-    assert scores["paper_bleu_signature"].startswith("nrefs:var|")
-
-
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a"], REFERENCES), ([], [])])
 def test_scores_refuse_different_numbers_of_sentences_and_none(hypotheses, references):
     with pytest.raises(ValueError, match="`references`"):

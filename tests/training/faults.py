@@ -56,9 +56,9 @@ _OF_THE_LEG = (
 )
 
 
-def write_corpus(folder, num_copies=60):
+def write_corpus(folder):
     """Writes train.en, train.de, valid.en and valid.de into a folder."""
-    for name, count in (("train", num_copies), ("valid", 2)):
+    for name, count in (("train", 60), ("valid", 2)):
         for language, sentences in SENTENCES.items():
             (folder / f"{name}.{language}").write_text(
                 "\n".join(sentences * count) + "\n", encoding="utf-8"

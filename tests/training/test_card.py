@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from tiny import make_config, make_model
+from tiny import make_config
 
 from vaswani_transformer import cli
 from vaswani_transformer.evaluation.report import describe_corpus
@@ -200,29 +200,6 @@ def test_card_without_counts_has_no_cost(folder):
     assert "Table 2" not in written(folder, train_flops_counted=None)
 
 
-def test_both_ways_of_use_on_the_card_translate_alike(folder, tiny_tokenizer, monkeypatch, capsys):
-    """Here the package is installed; test_hub.py runs the first without it."""
-    finish(folder)
-    make_model().save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    printed = []
-    monkeypatch.chdir(folder.parent)
-    for code in re.findall(r"```python\n(.*?)```", str(make_card(folder)), flags=re.DOTALL):
-        exec(code.replace("path/to/", ""), {})
-        printed.append(capsys.readouterr().out)
-    assert len(printed) == 2 and printed[0] == printed[1] and printed[0].endswith("\n")
-
-
-@pytest.mark.parametrize(("given", "shown"), [((), "main"), (("me/model", "v1"), "v1")])
-def test_use_on_the_card_pins_the_code(folder, given, shown):
-    finish(folder)
-    remote, installed = re.findall(
-        r"```python\n(.*?)```", str(make_card(folder, *given)), flags=re.DOTALL
-    )
-    assert f'    revision="{shown}",  # ' in remote and "trust_remote_code=True" in remote
-    assert "trust_remote_code" not in installed
-
-
 def test_card_names_the_versions_that_trained_and_the_paper(folder):
     assert "Framework versions" not in written(folder)
     text = written(folder, train_versions={"transformers": "5.23.0", "torch": "2.13.0"})
@@ -310,17 +287,6 @@ def test_results_of_two_test_sets_are_told_apart(folder):
     table = rows(text)
     assert table["`builtin, split 2016`"][:3] == ["1,000", "41.02", "63.50"]
     assert table["`test.en, test.de`"][:3] == ["1,000", "7.25", "63.50"]
-
-
-def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder):
-    finish(folder, Recipe(dataset="wmt/wmt14", dataset_config="de-en"))
-    for config in ("de-en", "fr-en"):
-        evaluate(
-            folder, corpus={"dataset": "wmt/wmt14", "dataset_config": config, "split": "validation"}
-        )
-        (result, *_) = make_card(folder).data.eval_results
-        found = (result.dataset_type, result.dataset_config, result.dataset_split)
-        assert found == ("wmt/wmt14", config, "validation")
 
 
 @pytest.mark.parametrize(

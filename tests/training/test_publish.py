@@ -4,9 +4,7 @@
 the rest.
 """
 
-import hashlib
 import json
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,13 +27,19 @@ PUBLISHED = CODE | {
 
 
 class Hub:
-    """What `push_model` asks of the Hub: a repo of "me" with files of its own."""
+    """What `push_model` asks of the Hub: a public repo of "me", which bare names lead to, with
+    files of its own.
+    """
 
     def __init__(self, **_):
         self.deleted = []
 
     def create_repo(self, repo_id, **_):
-        return SimpleNamespace(repo_id=repo_id)
+        return SimpleNamespace(repo_id=f"me/{repo_id.rpartition('/')[2]}")
+
+    def model_info(self, repo_id):
+        assert repo_id.startswith("me/")
+        return SimpleNamespace(private=False)
 
     def list_repo_files(self, repo_id, revision=None):
         return [
@@ -49,6 +53,21 @@ class Hub:
         self.deleted += [
             each.path_in_repo for each in operations if isinstance(each, CommitOperationDelete)
         ]
+
+
+def test_model_for_a_private_repo_is_not_pushed_to_a_public_one(folder, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
+    with pytest.raises(
+        ValueError, match="`private` must not be set for a public repo, got me/secret"
+    ):
+        push_model(folder, "secret", private=True)
+
+
+def test_model_of_another_architecture_is_not_pushed(folder):
+    (folder / "config.json").write_text('{"model_type": "marian"}')
+    with pytest.raises(ValueError, match="got .* of type 'marian'. .* `hf upload me/model "):
+        push_model(folder, "me/model")
 
 
 def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users(
@@ -191,25 +210,27 @@ def test_link_out_of_the_folder_is_not_pushed(name, folder, tmp_path, monkeypatc
         push_model(folder, "me/model")
 
 
-@pytest.mark.parametrize("base", ["/home/me/runs/first", "runs/first", "../first", "", None])
-def test_adapter_of_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        *(
+            ("adapter_config.json", base)
+            for base in ("/home/me/runs/first", "runs/first", "../first", "", None)
+        ),
+        ("README.md", "/home/me/runs/first"),
+        ("README.md", ["me/first", "runs/first"]),
+    ],
+)
+def test_base_model_in_a_folder_is_not_pushed(name, base, folder, tmp_path, monkeypatch):
     (tmp_path / "runs" / "first").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+    content = json.dumps({"base_model_name_or_path": base})
+    if name == "README.md":
+        content = f"---\nbase_model: {json.dumps(base)}\n---\n"
+    (folder / name).write_text(content)
+    got = base[1] if isinstance(base, list) else base
     with pytest.raises(
-        ValueError,
-        match=f"adapter_config.json` must name a base model on the Hub, got {base!r}. Push",
-    ):
-        published_files(folder)
-
-
-@pytest.mark.parametrize("base", ["/home/me/runs/first", ["me/first", "runs/first"]])
-def test_card_with_a_base_model_in_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
-    (tmp_path / "runs" / "first").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")
-    with pytest.raises(
-        ValueError, match="README.md` must name a base model on the Hub, got '.*runs/first'. Push"
+        ValueError, match=f"{name}` must name a base model on the Hub, got {got!r}. Push"
     ):
         published_files(folder)
 
@@ -219,17 +240,6 @@ def test_base_model_on_the_hub_is_pushed(base, folder):
     (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "me/first"}))
     assert names(folder) == PUBLISHED | {"adapter_config.json"}
-
-
-def test_links_of_the_hubs_cache_are_pushed(folder, tmp_path):
-    snapshot, blobs = tmp_path / "cache" / "snapshots" / "0a1b", tmp_path / "cache" / "blobs"
-    snapshot.mkdir(parents=True)
-    blobs.mkdir()
-    for path in published_files(folder):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        shutil.copy(path, blobs / digest)
-        (snapshot / path.name).symlink_to(f"../../blobs/{digest}")
-    assert names(snapshot) == PUBLISHED
 
 
 def test_process_without_a_repo_pushes_nothing_at_a_save(make_trainer, tmp_path, monkeypatch):
