@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from cli_runs import refused
 from huggingface_hub import ModelCard
-from tiny import make_model
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
@@ -22,22 +21,6 @@ def test_evaluate_takes_the_test_set_of_the_run(tmp_path):
     args = cli.build_parser().parse_args(["evaluate", "--model", str(tmp_path)])
     corpus = cli.chosen_corpus(args)
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
-
-
-def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(
-    tmp_path, tiny_tokenizer, monkeypatch, capsys
-):
-    make_model(position_encoding="learned", max_position_embeddings=8).save_pretrained(
-        tmp_path / "model"
-    )
-    tiny_tokenizer.save_pretrained(tmp_path / "model")
-    (tmp_path / "in").write_text("A dog. " * 20 + "\n")
-    (tmp_path / "out").write_text("old")
-    monkeypatch.chdir(tmp_path)
-    command = "translate --model model --device cpu --overwrite --input in --output out"
-    error = refused(capsys, command.split())
-    assert "`max_position_embeddings` = 8" in error
-    assert (tmp_path / "out").read_text() == "old"
 
 
 @pytest.mark.parametrize("model", ["/nonexistent", "runs/nonexistent", "nonexistent"])

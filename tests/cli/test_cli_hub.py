@@ -40,7 +40,7 @@ def train_by_uv(words, monkeypatch, failed=0):
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
 @pytest.mark.parametrize("package", ["git+ssh://git@host/it@1a2b", "/mnt/it-1-any.whl"])
 def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch):
-    words = f"me/model --package {package} --license mit --recipe quickstart".split()
+    words = ["me/model", "--package", package, *"--license mit --recipe quickstart".split()]
     code, called = train_by_uv(words, monkeypatch, failed)
     assert code == failed
     source = f"vaswani-transformer[train,eval] @ {package}"

@@ -37,8 +37,8 @@ def arguments(corpus, model_folder):
     sentence = "A dog runs in the park . Two women read a book .".split()
     lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = f"translate --model {model_folder} --device cpu --input in"
-    return [*command.split(), "--max-tokens-per-batch=100"]
+    options = f"--model {model_folder} --device cpu --input in --max-tokens-per-batch=100"
+    return ["translate", *options.split()]
 
 
 @pytest.fixture

@@ -281,11 +281,3 @@ def test_metrics_that_are_no_numbers_are_printed_as_they_are(tmp_path, capsys):
     assert (
         "precisions [0.5, 0.25]  perplexity None  note none  chrf 12.35" in capsys.readouterr().err
     )
-
-
-def test_options_may_have_underscores(files):
-    written = [
-        word.replace("-", "_").replace("__", "--", 1) if word.startswith("--") else word
-        for word in tiny()
-    ]
-    assert "--train_source" in written and main(written) == 0

@@ -1,10 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A data worker, a trainer or a machine dies: nothing hangs or is lost."""
+"""A trainer or a machine dies: nothing hangs or is lost."""
 
-import json
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -12,11 +10,9 @@ from pathlib import Path
 import pytest
 from faults import (
     COMMAND,
-    SCRIPT,
     check_same_end,
     finish,
     left_by,
-    left_by_script,
     run,
     start,
     train_command,
@@ -42,36 +38,6 @@ def command_line(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except FileNotFoundError:
         return ""
-
-
-@pytest.mark.parametrize(("number", "expected"), [(signal.SIGTERM, 0), (signal.SIGKILL, 1)])
-def test_data_workers_ignore_sigterm_and_end_the_run_when_they_are_killed(
-    tmp_path, number, expected
-):
-    def command(folder, num_workers):
-        options = {"max_steps": 200, "dataloader_num_workers": num_workers}
-        return [sys.executable, str(SCRIPT), str(tmp_path / folder), json.dumps(options)]
-
-    process = start(command("run", 2), tmp_path)
-    has_begun = wait_until(
-        lambda: list_checkpoints(tmp_path / "run") and descendants(process.pid),
-        process,
-        pause=0.002,
-    )
-    assert has_begun
-    for worker in descendants(process.pid):
-        os.kill(worker, number)  # as all processes of a group get it
-    status, errors = finish(process, tmp_path, timeout=60)
-    assert status == expected, errors[-3000:]
-    if status:
-        assert re.search(
-            r"DataLoader worker .*(killed by signal|exited unexpectedly)|ConnectionResetError",
-            errors,
-        )
-    for each in (command("run", 2), command("whole", 0)):
-        status, errors = run(each, tmp_path)
-        assert status == 0, errors[-3000:]
-    assert left_by_script(tmp_path / "run") == left_by_script(tmp_path / "whole")
 
 
 # ---- two that train ----

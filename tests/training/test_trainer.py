@@ -401,14 +401,17 @@ def test_stop_signal_handlers_are_restored(trained):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(make_trainer, dataset):
+@pytest.mark.parametrize("which", ["train", "eval"])
+def test_data_workers_leave_signals_to_the_main_process(make_trainer, dataset, which):
     options = {"dataloader_num_workers": 2, "per_device_eval_batch_size": 1}
-    batches = iter(make_trainer(eval_dataset=dataset, **options).get_eval_dataloader())
+    trainer = make_trainer(eval_dataset=dataset, **options)
+    loader = getattr(trainer, f"get_{which}_dataloader")()
+    batches = iter(loader)
     next(batches), next(batches)  # one of each worker
     for worker in multiprocessing.active_children():
-        for signal_name in ("INT", "TERM"):  # not by the main process
-            subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)
-    assert 2 + sum(1 for _ in batches) == len(dataset)
+        for name in ("INT", "TERM"):  # not by the main process
+            subprocess.run(["kill", f"-{name}", str(worker.pid)], check=True)
+    assert 2 + sum(1 for _ in batches) == len(loader)
 
 
 @pytest.mark.slow

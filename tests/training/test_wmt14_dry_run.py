@@ -64,15 +64,7 @@ def train_command(recipe, folder, **changes):
 
 
 def evaluate_command(folder):
-    return [
-        "evaluate",
-        "--model",
-        str(folder),
-        "--device",
-        "cpu",
-        "--translations",
-        str(folder / "translations.txt"),
-    ]
+    return ["evaluate", "--model", str(folder), "--device", "cpu"]
 
 
 class Run:
