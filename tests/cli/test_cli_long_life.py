@@ -69,8 +69,4 @@ def test_memory_stays_flat_over_200_000_lines(way, model_folder, corpus):
         assert [json.loads(line)["source"] for line in found] == lines
     half = len(seen) // 2
     quarter = half // 2
-    print(
-        f"{way}: MiB by tenths of the time: "
-        f"{[round(size) for size in seen[:: max(1, len(seen) // 10)]]}"
-    )
     assert max(seen[half:]) - max(seen[quarter:half]) < GROWTH_MIB

@@ -56,13 +56,13 @@ def test_evaluate_model_tells_what_limits_the_output_where_the_source_does_not(
 
 
 def test_evaluate_model_scores_models_of_the_library(tiny_tokenizer, evaluation_set):
-    sizes = {
-        f"{stack}_{name}": 2
-        for stack in ("encoder", "decoder")
-        for name in ("layers", "attention_heads")
-    }
     config = MarianConfig(
-        vocab_size=300, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **sizes
+        vocab_size=300,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
     )
     config.update(
         {

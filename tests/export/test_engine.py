@@ -88,11 +88,8 @@ def test_results_have_the_scores_of_torch_and_name_the_engine(folder, capsys):
     )
     results = []
     for engine in ("torch", "ctranslate2"):
-        files = ["--source", "in", "--reference", "ref", "--translations", f"{engine}.txt"]
-        assert (
-            main(["evaluate", "--model", folder, "--device", "cpu", *files, "--engine", engine])
-            == 0
-        )
+        command = f"evaluate --model {folder} --device cpu --source in --reference ref"
+        assert main(f"{command} --translations {engine}.txt --engine {engine}".split()) == 0
         results.append(json.loads((Path(folder) / "test_results.json").read_text()))
     assert "search     ctranslate2, 4 beams" in capsys.readouterr().out
     ours, theirs = results
@@ -151,24 +148,20 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--sample"], "`--engine` must be torch with --sample, got ctranslate2"),
-        (["--bf16"], "`--device` must be a GPU for `--bf16`, got cpu"),
+        ("--sample", "`--engine` must be torch with --sample, got ctranslate2"),
+        ("--bf16", "`--device` must be a GPU for `--bf16`, got cpu"),
         (
-            ["--n-best", "5"],
+            "--n-best 5",
             "`--n-best` must be at least 1 and at most `--num-beams`, which is 4, got 5",
         ),
-        (["--num-beams", "0"], "`--num-beams` must be at least 1"),
+        ("--num-beams 0", "`--num-beams` must be at least 1"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys, options, says):
-    command = [
-        "translate",
-        "--model",
-        folder,
-        *"--engine ctranslate2 --device cpu --input in --output out".split(),
-    ]
-    assert says in refused(capsys, [*command, *options])
+    command = (
+        f"translate --model {folder} --engine ctranslate2 --device cpu --input in --output out"
+    )
+    assert says in refused(capsys, f"{command} {options}".split())
     assert not list(Path().glob("out*"))
 
 

@@ -96,9 +96,8 @@ def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged)
 
 def test_exchanged_files_are_not_evaluated(files, capsys, tmp_path):
     assert main(tiny()) == 0
-    error = refused(
-        capsys, ["evaluate", "--model", "run", "--source", "train.fr", "--reference", "train.en"]
-    )
+    command = "evaluate --model run --source train.fr --reference train.en"
+    error = refused(capsys, command.split())
     assert "`--source` must be text in en, got train.fr." in error
     assert not Path("run/test_results.json").exists()
 

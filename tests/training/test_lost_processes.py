@@ -92,13 +92,7 @@ def test_one_of_two_processes_is_killed_or_both_are_stopped_and_nothing_is_lost(
 def test_run_on_two_machines_that_loses_a_process_then_a_machine_loses_nothing(
     workplace, two_ranks, free_port
 ):
-    layout = [
-        "--nnodes=2",
-        "--nproc-per-node=1",
-        "--max-restarts=1",
-        "--rdzv-id=toy",
-        "--rdzv-backend=c10d",
-    ]
+    layout = "--nnodes=2 --nproc-per-node=1 --max-restarts=1 --rdzv-id=toy --rdzv-backend=c10d"
     # Without it torch 2.13 gives restarted processes the store of those before, with their
     # addresses.
     new_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -106,7 +100,9 @@ def test_run_on_two_machines_that_loses_a_process_then_a_machine_loses_nothing(
     def launch():
         return [
             start(
-                torchrun(*layout, f"--rdzv-endpoint=localhost:{free_port}"), workplace, **new_store
+                torchrun(*layout.split(), f"--rdzv-endpoint=localhost:{free_port}"),
+                workplace,
+                **new_store,
             )
             for _ in range(2)
         ]

@@ -21,7 +21,7 @@ from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import sweep
 from tiny import SENTENCES, make_model, strip_white_space
-from toy_language import make_pairs, tiny_recipe
+from toy_language import limits, make_pairs, tiny_recipe
 from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
 
 from vaswani_transformer.data import TokenBatchSampler
@@ -179,12 +179,12 @@ def test_counted_tokens_are_those_of_the_batches_after_the_warm_up(budget):
     lengths = [
         np.array(synthetic_pairs(recipe)[f"{side}_length"][:]) for side in ("source", "target")
     ]
-    limits = {
+    bounds = {
         "max_source_tokens": 300,
         "max_target_tokens": 250,
         "max_padded_tokens": budget or 4096,
     }
-    sampler = TokenBatchSampler(*lengths, **limits)
+    sampler = TokenBatchSampler(*lengths, **bounds)
     steps = sampler.accumulation_steps
     rows = list(itertools.chain(*list(sampler)[3 * steps : (3 + 4) * steps]))
     speed = measure_speed(recipe, num_updates=4, use_cpu=True)
@@ -288,13 +288,12 @@ def recipe(tmp_path_factory):
         "num_decoder_layers": 3,
         "target_language": "de",
     }
-    limits = {
-        "max_source_tokens_per_batch": 200,
-        "max_target_tokens_per_batch": 200,
+    bounds = {
+        **limits(200),
         "max_new_tokens_over_source": 2,
     }
     options = {"max_steps": 2, "warmup_steps": 2, "save_steps": 2, "generation_num_beams": 0}
-    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **limits, **options)
+    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **bounds, **options)
 
 
 @pytest.mark.slow

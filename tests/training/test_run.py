@@ -14,7 +14,7 @@ import sacrebleu
 import torch
 from faults import wait_until
 from safetensors.torch import load_file
-from toy_language import make_pairs, naive_sums, tiny_recipe, tokenize
+from toy_language import limits, make_pairs, naive_sums, tiny_recipe, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from transformers import __version__ as transformers_version
 
@@ -41,9 +41,8 @@ def recipe(tmp_path_factory):
         "length_penalty": 0.7,
         "length_penalty_offset": 2,
     }
-    limits = {
-        "max_source_tokens_per_batch": 200,
-        "max_target_tokens_per_batch": 200,
+    bounds = {
+        **limits(200),
         "num_averaged_snapshots": 3,
     }
     steps = {
@@ -54,7 +53,7 @@ def recipe(tmp_path_factory):
         "save_steps": 6,
     }
     known = {"source_language": "en", "target_language": "de", "logging_steps": 3}
-    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **model, **limits, **steps, **known)
+    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **model, **bounds, **steps, **known)
 
 
 def read_json(path):

@@ -5,7 +5,7 @@
 import datasets
 import pytest
 import torch
-from toy_language import check_same_weights, logged, make_pairs, tiny_recipe
+from toy_language import check_same_weights, limits, logged, make_pairs, tiny_recipe
 
 from vaswani_transformer.data import streaming
 from vaswani_transformer.training import loading
@@ -95,14 +95,13 @@ def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num
 @pytest.fixture
 def stream_recipe(tmp_path, tokenizer):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    limits = {
-        "max_source_tokens_per_batch": 120,
-        "max_target_tokens_per_batch": 120,
+    bounds = {
+        **limits(120),
         "max_tokens_per_sentence": 8,
     }
     steps = {"max_steps": 3, "warmup_steps": 2, "snapshot_steps": 3}
     stream = {"streaming": True, "tokenizer": str(tmp_path / "tokenizer")}
-    return tiny_recipe(tmp_path, {"train": make_pairs(60)}, **stream, **limits, **steps)
+    return tiny_recipe(tmp_path, {"train": make_pairs(60)}, **stream, **bounds, **steps)
 
 
 def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):

@@ -16,6 +16,7 @@ from torch._dynamo.utils import counters
 from toy_language import (
     SignalIn,
     check_same_weights,
+    limits,
     logged,
     make_marian,
     make_pairs,
@@ -31,11 +32,6 @@ from vaswani_transformer.training.loading import SortedByLength, in_data_order
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
-
-
-def limits(num_tokens):
-    """Bounds of the tokens of a batch, the same on both sides."""
-    return dict.fromkeys(("max_source_tokens_per_batch", "max_target_tokens_per_batch"), num_tokens)
 
 
 # ---- the model ----
