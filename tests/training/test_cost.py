@@ -67,7 +67,9 @@ def test_total_flos_are_the_counted_operations(trained):
     encoder, decoder = layer_parameters(trainer.model.config)
     source, target = counts(trainer)
     expected = 6 * (encoder * source + (decoder + trainer.model.lm_head.weight.numel()) * target)
-    assert trainer.state.log_history[-1]["total_flos"] == trainer.state.total_flos == expected
+    metrics = trainer.state.log_history[-1]
+    assert metrics["total_flos"] == trainer.state.total_flos == expected
+    assert (metrics["train_source_tokens"], metrics["train_target_tokens"]) == (source, target)
 
 
 # ---- resuming ----

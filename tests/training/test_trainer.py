@@ -261,6 +261,20 @@ def test_prediction_without_labels_works(make_trainer, dataset):
     assert len(output.predictions) == 3
 
 
+def test_trainer_names_a_missing_tokeniser_before_the_first_update(
+    make_trainer, dataset, monkeypatch
+):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+
+    def japanese(model):
+        model.config.target_language = "ja"
+        return model
+
+    make_trainer(wrap=japanese)  # which scores nothing
+    with pytest.raises(ImportError, match=r"'sacrebleu\[ja\]'"):
+        make_trainer(eval_dataset=dataset, wrap=japanese)
+
+
 def test_newest_checkpoint_stays_when_one_is_kept_and_another_was_better(
     trained, dataset, tmp_path
 ):
