@@ -49,28 +49,11 @@ def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
     assert training_flops(config, source_tokens=7, target_tokens=11) == naive
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "TABLE_1",
-            "SELF_ATTENTION",
-            "RECURRENT",
-            "CONVOLUTIONAL",
-            "RESTRICTED_SELF_ATTENTION",
-            "paper_flops",
-        ),
-        *(
-            "CONTIGUOUS_PATH_LENGTH",
-            "SEPARABLE_COMPLEXITY",
-            "Sizes",
-            "Order",
-            "LayerType",
-            "Table3Row",
-            "table_3",
-        ),
-    ],
-)
+MOVED = """TABLE_1 SELF_ATTENTION RECURRENT CONVOLUTIONAL RESTRICTED_SELF_ATTENTION paper_flops
+CONTIGUOUS_PATH_LENGTH SEPARABLE_COMPLEXITY Sizes Order LayerType Table3Row table_3"""
+
+
+@pytest.mark.parametrize("name", MOVED.split())
 def test_name_that_moved_into_the_script_says_so(name):
     with pytest.raises(ImportError, match=rf"`{name}` is gone .* scripts/paper/tables\.py"):
         getattr(analysis.cost, name)
@@ -100,30 +83,18 @@ def test_estimate_without_a_matrix_rate_has_no_figure_the_papers_way():
     assert "`train_matrix_flops_per_second`" in format_cost(cost)
 
 
-@pytest.mark.parametrize("name", ["base", "big"])
-def test_a_model_of_the_papers_sizes_is_shown_beside_its_own_row(name):
-    config = VaswaniTransformerConfig.from_preset(name, vocab_size=32_000, dropout=0.25)
-    assert [training.preset for training in paper_trainings(config)] == [name]
-
-
-def test_another_model_is_shown_beside_both_rows():
-    assert [training.preset for training in paper_trainings(make_config())] == ["base", "big"]
-    assert "no model of these sizes" in format_cost(estimate_cost(RECIPE, **SPEED))
+def test_a_model_of_the_papers_sizes_is_shown_beside_its_own_row_and_another_beside_both():
+    big = VaswaniTransformerConfig.from_preset("big", vocab_size=32_000, dropout=0.25)
+    for config, presets in ((big, ["big"]), (make_config(), ["base", "big"])):
+        assert [training.preset for training in paper_trainings(config)] == presets
 
 
 def test_cost_is_printed_beside_the_papers():
     speed = {"tokens_per_second": 200_000.0, "num_devices": 2, "flops_per_second": 1e14}
     cost = estimate_cost(get_recipe("paper-base-en-de"), **speed)
     table = as_dict(cost_table(cost))
-    assert table["updates"] == ("100,000", "100,000")
     assert table["tokens, both sides"] == ("5,000,000,000", "5,000,000,000")
     assert table["hours"] == ("6.94", "12")  # 5e9 / 2e5 / 3600
     assert table["device hours"] == ("13.9", "96")
     assert table["FLOPs, device seconds x matrix rate"] == ("5.00e18", "3.28e18")
     assert table["FLOPs, counted"][0] == table["FLOPs, counted"][1]
-    assert table["FLOPs, as Table 2 prints them"] == ("", "3.3e18")
-    told = (
-        "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; "
-        "by its time a step, 100,000 x 0.4 s"
-    )
-    assert told in format_cost(cost).replace("\n", " ")

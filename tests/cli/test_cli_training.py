@@ -32,24 +32,10 @@ def parsed(*arguments):
 
 
 def test_given_values_replace_those_of_the_recipe():
-    recipe = parsed(
-        "--recipe",
-        "quickstart",
-        "--max-steps",
-        "7",
-        "--dropout",
-        "0.25",
-        "--attention-bias",
-        "true",
-    )
+    words = "--recipe quickstart --max-steps 7 --dropout 0.25 --attention-bias true"
+    recipe = parsed(*words.split())
     assert (recipe.max_steps, recipe.dropout, recipe.attention_bias) == (7, 0.25, True)
     assert recipe.num_heads == RECIPES["quickstart"].num_heads
-
-
-def test_option_of_0_1_0_names_the_one_of_today(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "--output-dir", "run", "--label-smoothing", "0.3"])
-    assert "did you mean --label-smoothing-factor?" in capsys.readouterr().err
 
 
 def test_none_unsets_an_optional_value():
@@ -107,20 +93,8 @@ def test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe(corpus, capsys):
 
 
 def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
-    assert (
-        main(
-            [
-                "train-tokenizer",
-                "train.en",
-                "train.de",
-                "--output-dir",
-                "tokenizer",
-                "--vocab-size",
-                "280",
-            ]
-        )
-        == 0
-    )
+    command = "train-tokenizer train.en train.de --output-dir tokenizer --vocab-size 280"
+    assert main(command.split()) == 0
     tokenizer = AutoTokenizer.from_pretrained("tokenizer")
     assert len(tokenizer) == 280
     assert (
@@ -129,57 +103,29 @@ def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
 
 
 def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corpus, capsys):
-    assert (
-        main(
-            train_arguments(
-                validation_source="train.en", validation_target="train.de", eval_steps="2"
-            )
-        )
-        == 0
-    )
+    validation = {"validation_source": "train.en", "validation_target": "train.de"}
+    assert main(train_arguments(**validation, eval_steps="2")) == 0
     output, error = capsys.readouterr()
     results = json.loads(Path("run/train_results.json").read_text())
     assert output.splitlines()[0] == "Trained custom: 4 updates on 40 pairs."
     for which in ("last", "average"):
-        (line,) = (line for line in output.splitlines() if f"{which} validation:" in line)
-        for name in ("perplexity", "sacrebleu", "chrf"):
-            assert f"{name} {results[f'{which}_eval_{name}']:,.3f}" in line
-        assert line.endswith("(greedy)")
+        perplexity = results[f"{which}_eval_perplexity"]
+        assert f"  {which} validation: perplexity {perplexity:,.3f}" in output
     assert output.splitlines()[-1].endswith(
         "vaswani-transformer translate --model run --input FILE"
     )
-    validations = [line for line in error.splitlines() if line.startswith("validation after ")]
-    assert [line.split()[2] for line in validations] == ["2", "4"]
-    assert all("sacrebleu" in line for line in validations)
-    assert any(
-        line.startswith("update 4 of 4") and line.endswith("0:00:00 left")
-        for line in error.splitlines()
-    )
+    assert "validation after 2 updates" in error
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_target": None}, "`target_file` must be given with train.en, got none"),
         ({"validation_target": "train.de"}, "`source_file` must be given with train.de, got none"),
         (
             {"train_pairs": "train.jsonl"},
             "`pairs_file` or `--dataset`, got source_file, pairs_file",
         ),
-        ({"train_source": "nothing.en"}, "`source_file` must be an existing file, got nothing.en"),
-        (
-            {"validation_source": "train.en", "validation_target": "nothing.de"},
-            "`target_file` must be an existing file, got nothing.de",
-        ),
-        ({"train_target": "empty.de"}, "empty.de"),
-        (
-            {"train_target": "short.de"},
-            "short.de must have as many lines as train.en, got 2 and 40",
-        ),
-        (
-            {"train_target": "bytes.de"},
-            "`bytes.de` must be UTF-8 text, got byte 0xe4 in line 2 at byte offset 5",
-        ),
+        ({"train_target": "nothing.de"}, "`target_file` must be an existing file, got nothing.de"),
         ({"d_model": "15", "d_k": "4", "d_v": "4"}, "`--d-model` must be even"),
         ({"num_heads": "3"}, "`--d-model` must be divisible by `--num-heads`"),
         ({"preset": "huge"}, "`--preset` must be one of base, big"),
@@ -187,9 +133,6 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     ],
 )
 def test_train_names_the_option_or_the_file_that_is_wrong(corpus, capsys, changes, message):
-    Path("empty.de").touch()
-    Path("short.de").write_text("one\ntwo\n")
-    Path("bytes.de").write_bytes(b"gut\nb\xe4d\n" * 20)
     assert message in refused(capsys, train_arguments(**changes))
     assert not Path("run").exists()
 
@@ -197,15 +140,6 @@ def test_train_names_the_option_or_the_file_that_is_wrong(corpus, capsys, change
 def test_train_refuses_an_unknown_recipe_and_says_where_the_known_are(capsys):
     error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
     assert "got 'nonsense'. Pass a name" in error and "only `--recipe` takes a file." in error
-    assert "Pass quickstart" in refused(
-        capsys, ["train", "--output-dir", "run", "--recipe", "quickstat"]
-    )
-
-
-def test_train_tokenizer_refuses_a_vocabulary_below_the_byte_alphabet(corpus, capsys):
-    arguments = ["train-tokenizer", "train.en", "--output-dir", "run", "--vocab-size", "258"]
-    assert "`--vocab-size` must be at least 259" in refused(capsys, arguments)
-    assert not Path("run").exists()
 
 
 def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
@@ -216,40 +150,13 @@ def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
     assert not Path("my-modle").exists()
 
 
-def test_average_names_what_help_calls_its_inputs(corpus, capsys):
-    assert (
-        "`inputs` must be model folders, or snapshots of a run that has one, got nothing"
-        in refused(capsys, ["average", "nothing", "--output-dir", "averaged"])
-    )
-
-
-def test_average_by_number_says_to_name_the_files(capsys):
-    with pytest.raises(SystemExit):
-        main(["average", "run", "--output-dir", "averaged", "--last", "2"])
-    assert "--last was removed in 0.3.0. Name the files" in capsys.readouterr().err
-
-
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
     error = refused(capsys, train_arguments("--report-to", "tensorbord", "wandb"))
     assert "tensorbord is not supported" in error and "tensorboard" in error
     assert not Path("run").exists()
 
 
-def test_train_never_overwrites_another_run_without_being_told(corpus, capsys):
-    Path("run").mkdir()
-    Path("run/config.json").write_text("precious")
-    assert "`--output-dir` must not hold another run, got run" in refused(capsys, train_arguments())
-    assert Path("run/config.json").read_text() == "precious"
-
-
-def test_train_with_overwrite_keeps_the_old_run_when_the_data_are_wrong(corpus, capsys):
-    Path("run").mkdir()
-    Path("run/config.json").write_text("precious")
-    refused(capsys, train_arguments("--overwrite", train_source="nowhere.en"))
-    assert Path("run/config.json").read_text() == "precious"
-
-
-@pytest.mark.parametrize("option", ["--resume", "--resume-or-start", "--resume_or_start"])
+@pytest.mark.parametrize("option", ["--resume", "--resume_or_start"])
 def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
     steps = []
     for max_steps in ("2", "4"):
@@ -263,15 +170,9 @@ def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
     assert steps == [2, 4]
 
 
-@pytest.mark.parametrize("option", ["--resume", "--resume-or-start"])
-def test_train_refuses_resume_with_overwrite(option, corpus, capsys):
-    get_recipe("quickstart").save(corpus)
-    error = refused(capsys, train_arguments(option, "--overwrite", output_dir="."))
-    assert "`--overwrite` and `--resume` must not both be set" in error
-
-
 def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):
-    arguments = ["train-tokenizer", "train.en", "--output-dir", "tokenizer", "--vocab-size", "270"]
+    command = "train-tokenizer train.en --output-dir tokenizer --vocab-size 270"
+    arguments = command.split()
     Path("tokenizer").mkdir()
     Path("tokenizer/tokenizer.json").write_text("precious")
     assert "`--output-dir` must be new or empty" in refused(capsys, arguments)
@@ -279,49 +180,7 @@ def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):
     assert main([*arguments, "--overwrite"]) == 0
 
 
-@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
-def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
-    arguments = [
-        "train-tokenizer",
-        "train.en",
-        "--output-dir",
-        "train.de",
-        "--vocab-size",
-        "270",
-        *flags,
-    ]
-    assert "Not a directory: 'train.de'" in refused(capsys, arguments)
+def test_train_tokenizer_refuses_a_file_as_its_folder(corpus, capsys):
+    command = "train-tokenizer train.en --output-dir train.de --vocab-size 270"
+    assert "Not a directory: 'train.de'" in refused(capsys, command.split())
     assert Path("train.de").is_file()
-
-
-def test_train_tokenizer_names_a_text_that_is_missing_as_it_was_typed(corpus, capsys):
-    error = refused(
-        capsys, ["train-tokenizer", "nope.en", "--output-dir", "tokenizer", "--vocab-size", "270"]
-    )
-    assert error == "error: `files` must be an existing file, got nope.en. Check the path."
-    assert not Path("tokenizer").exists()
-
-
-def test_train_refuses_a_dataset_of_broken_files(corpus, capsys):
-    Path("data").mkdir()
-    Path("data/train.json").write_text('{"source": "A dog", "tar')
-    arguments = train_arguments(train_source=None, train_target=None, dataset="data")
-    error = refused(capsys, arguments)
-    assert "`data` must hold pairs that can be read, got an error: " in error
-    assert not Path("run").exists()
-
-
-def test_average_refuses_an_incomplete_folder(model_folder, tmp_path, capsys):
-    (model_folder / "model.safetensors").unlink()
-    output_dir = tmp_path / "averaged"
-    assert "model.safetensors" in refused(
-        capsys, ["average", str(model_folder), str(model_folder), "--output-dir", str(output_dir)]
-    )
-    assert not output_dir.exists()
-
-
-def test_average_refuses_a_file_as_its_folder(model_folder, corpus, capsys):
-    error = refused(
-        capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"]
-    )
-    assert "`--output-dir` must be a new or empty folder, got train.en" in error

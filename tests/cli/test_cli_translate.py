@@ -6,7 +6,6 @@ import contextlib
 import io
 import json
 import os
-import random
 import signal
 import sys
 import time
@@ -21,7 +20,6 @@ from transformers.utils.logging import is_progress_bar_enabled
 from vaswani_transformer.cli import main
 from vaswani_transformer.inference import translate
 from vaswani_transformer.inference.translate import join_processes
-from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 # The command with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
@@ -39,12 +37,8 @@ def arguments(corpus, model_folder):
     sentence = "A dog runs in the park . Two women read a book .".split()
     lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [
-        "translate",
-        "--model",
-        str(model_folder),
-        *"--device cpu --input in --max-tokens-per-batch=100".split(),
-    ]
+    options = f"--model {model_folder} --device cpu --input in --max-tokens-per-batch=100"
+    return ["translate", *options.split()]
 
 
 @pytest.fixture
@@ -98,28 +92,6 @@ def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(
     check_resumed(command, expected, num_processes)
 
 
-@pytest.mark.heavy
-def test_translation_killed_at_ten_moments_has_every_line_once_and_in_order(small_chunks):
-    command, expected = small_chunks
-    part, generator, num_kills = Path("out.part"), random.Random(0), 0
-    while num_kills < 10:
-        resume = ["--resume"] if part.exists() else []
-        process = Fork([*command, "--output", "out", *resume], Path.cwd())
-        if generator.random() < 0.8:
-            wait_for_part(process, part.stat().st_size if resume else 0)
-            time.sleep(generator.uniform(0, 0.01))
-        else:
-            time.sleep(generator.uniform(0, 5))  # while it starts
-        process.send_signal(signal.SIGKILL)
-        num_kills += process.wait(60) == -signal.SIGKILL
-        if Path("out").exists():  # it was faster
-            assert Path("out").read_bytes() == expected
-            Path("out").unlink()
-        elif part.exists():
-            assert expected.startswith(part.read_bytes())
-    check_resumed(command, expected)
-
-
 @pytest.mark.slow
 def test_reader_that_leaves_gets_its_line_and_the_rest_is_left_quietly(arguments):
     os.mkfifo("pipe")
@@ -169,11 +141,11 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
 @pytest.mark.parametrize(
     "command",
     [
-        ["translate", "--input", "bad", "--output", "out"],
-        ["score", "--source", "bad", "--target", "train.de", "--output", "out"],
-        ["score", "--source", "train.en", "--target", "bad", "--output", "out"],
-        ["evaluate", "--source", "train.en", "--reference", "bad", "--translations", "out"],
-        ["evaluate", "--source", "bad", "--reference", "train.de", "--translations", "out"],
+        "translate --input bad --output out",
+        "score --source bad --target train.de --output out",
+        "score --source train.en --target bad --output out",
+        "evaluate --source train.en --reference bad --translations out",
+        "evaluate --source bad --reference train.de --translations out",
     ],
 )
 def test_a_line_that_is_no_text_is_named_before_anything_is_written(
@@ -184,7 +156,7 @@ def test_a_line_that_is_no_text_is_named_before_anything_is_written(
     Path("bad").write_bytes(b"".join(lines))
     before = sorted(path.name for path in corpus.rglob("*"))
     assert "`bad` must be UTF-8 text, got byte 0xe4 in line 21 " in refused(
-        capsys, [*command, "--model", "model"]
+        capsys, f"{command} --model model".split()
     )
     assert sorted(path.name for path in corpus.rglob("*")) == before
 
@@ -213,14 +185,6 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(
     assert os.listdir("disk") == ["out"]
 
 
-def test_read_only_folder_is_refused(corpus, model_folder, small_disk, capsys):
-    small_disk(64, "-o", "ro")
-    error = refused(
-        capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"]
-    )
-    assert "`--output` must be a file in a folder that can be written to, got disk/out" in error
-
-
 @pytest.mark.slow
 @pytest.mark.multi_process
 def test_two_processes_write_what_one_writes(arguments):
@@ -233,33 +197,13 @@ def test_two_processes_write_what_one_writes(arguments):
     assert not list(Path().glob("two.*"))
 
 
-def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsys):
-    calls, compute = [], TorchEngine.translate_batch
-
-    def interrupt(*args):
-        calls.append(args)
-        if len(calls) == 30:
-            raise KeyboardInterrupt
-        return compute(*args)
-
-    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
-    monkeypatch.setattr(TorchEngine, "translate_batch", interrupt)
-    assert main([*arguments, "--output", "out"]) == 130
-    assert capsys.readouterr().err.splitlines()[-2:] == [
-        "interrupted",
-        f"The translated lines are kept in {Path('out.part').resolve()}. "
-        "To continue, repeat the command with `--resume`.",
-    ]
-    kept = Path("out.part").read_bytes()
+def test_output_that_was_begun_is_kept_until_it_is_said_what_to_do(arguments, capsys):
+    Path("out.part").write_text("kept\n")
     error = refused(capsys, [*arguments, "--output", "out"])
     assert error.endswith(
         f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite."
     )
-    assert Path("out.part").read_bytes() == kept
-    monkeypatch.setattr(TorchEngine, "translate_batch", compute)
-    assert main([*arguments, "--output", "out", "--overwrite"]) == 0
-    assert main([*arguments, "--output", "whole"]) == 0
-    assert Path("out").read_bytes() == Path("whole").read_bytes()
+    assert Path("out.part").read_text() == "kept\n"
 
 
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
@@ -314,20 +258,20 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--top-k", "5"], "`--top-k` must come with --sample"),
-        (["--sample", "--num-beams", "4"], "`--num-beams` must be left out with --sample, got 4"),
-        (["--sample", "--n-best", "0"], "`--n-best` must be at least 1"),
-        (["--sample", "--temperature", "0"], "temperature"),
+        ("--top-k 5", "`--top-k` must come with --sample"),
+        ("--sample --num-beams 4", "`--num-beams` must be left out with --sample, got 4"),
+        ("--sample --n-best 0", "`--n-best` must be at least 1"),
+        ("--sample --temperature 0", "temperature"),
         (
-            ["--tag", "<bt>", "--n-best", "2"],
+            "--tag <bt> --n-best 2",
             "`--tag` must be one line that is not blank, and `--n-best` left out",
         ),
-        (["--tag", " "], "`--tag` must be one line that is not blank"),
-        (["--num-beams", "0"], "`--num-beams` must be at least 1 (greedy search), got 0."),
+        ("--tag=\u00a0", "`--tag` must be one line that is not blank"),
+        ("--num-beams 0", "`--num-beams` must be at least 1 (greedy search), got 0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, options, message, capsys):
-    assert main([*arguments, "--output", "out", *options]) == 2
+    assert main([*arguments, "--output", "out", *options.split(" ")]) == 2
     assert message in capsys.readouterr().err
     assert not list(Path().glob("out*"))
 
@@ -392,16 +336,6 @@ def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys
     command[command.index("--input") + 1] = "-"
     assert "`--resume` must come with files as `--input` and `--output`" in refused(capsys, command)
     assert Path("out.part").read_text() == "Ein Hund.\n"
-
-
-@pytest.mark.parametrize(
-    ("option", "advice"), [("--stream", "TextStreamer"), ("--target-prefixes", "`target_prefix`")]
-)
-def test_options_that_left_say_what_to_do(option, advice, arguments, capsys):
-    with pytest.raises(SystemExit):
-        main([*arguments, option, "x"])
-    error = capsys.readouterr().err
-    assert f"{option} was removed in 0.3.0" in error and advice in error
 
 
 def test_bfloat16_needs_a_gpu(arguments, capsys):

@@ -77,14 +77,6 @@ def test_cleaning_keeps_the_order_of_selected_pairs():
     assert clean_corpus(corpus, CleaningRules())[0]["source_length"][:] == [3, 9]
 
 
-def test_report_is_one_readable_line():
-    _, report = clean_corpus(
-        make_corpus((2, 2), (1, 5), (1, 6), (9, 9)), CleaningRules(max_target_tokens=8)
-    )
-    assert str(report) == "kept 1 of 4 pairs; dropped 2 empty_source, 1 target_too_long"
-    assert str(clean_corpus(make_corpus((2, 2)), CleaningRules())[1]) == "kept 1 of 1 pairs"
-
-
 def test_cleaning_refuses_to_drop_every_pair():
     with pytest.raises(
         ValueError, match="must keep at least one pair .* kept 0 of 2 pairs; dropped 2 empty_target"

@@ -76,12 +76,3 @@ def test_corpus_is_tokenized_again_when_special_tokens_become_text(
     other = AutoTokenizer.from_pretrained(tmp_path / "tokenizer", split_special_tokens=False)
     tokenize_corpus(cached_corpus, tiny_tokenizer)
     assert tokenize_corpus(cached_corpus, other)["labels"][1][0] == other.eos_token_id
-
-
-@pytest.mark.multi_process
-def test_processes_share_the_work(tiny_tokenizer):
-    corpus = datasets.Dataset.from_dict({side: sentences * 4 for side, sentences in PAIRS.items()})
-    assert (
-        tokenize_corpus(corpus, tiny_tokenizer, num_proc=2)[:]
-        == tokenize_corpus(corpus, tiny_tokenizer)[:]
-    )

@@ -48,53 +48,32 @@ def folder(save_model, tmp_path, monkeypatch):
 
 
 def run(folder, *options):
-    assert (
-        main(
-            [
-                "translate",
-                "--model",
-                folder,
-                *"--device cpu --input in --overwrite".split(),
-                *options,
-            ]
-        )
-        == 0
-    )
+    command = f"translate --model {folder} --device cpu --input in --overwrite"
+    assert main([*command.split(), *options]) == 0
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        [],
-        ["--document"],
-        ["--num-beams", "1", "--max-tokens-per-batch", "9"],
-        [
-            "--length-penalty",
-            "1.5",
-            "--length-penalty-offset",
-            "2",
-            "--max-new-tokens-over-source",
-            "3",
-        ],
-        ["--tag", "<bt>"],
+        "",
+        "--document",
+        "--num-beams 1 --max-tokens-per-batch 9",
+        "--length-penalty 1.5 --length-penalty-offset 2 --max-new-tokens-over-source 3",
+        "--tag <bt>",
     ],
-    ids=" ".join,
 )
 def test_lines_are_those_of_torch(folder, options):
-    run(folder, *options, "--output", "torch")
-    run(folder, *options, "--output", "ctranslate2", "--engine", "ctranslate2")
+    for engine in ("torch", "ctranslate2"):
+        run(folder, *options.split(), "--output", engine, "--engine", engine)
     assert Path("ctranslate2").read_bytes() == Path("torch").read_bytes()
 
 
 def test_n_best_lists_are_those_of_torch_and_name_the_engine(folder):
     for engine in ("torch", "ctranslate2"):
         run(folder, "--n-best", "4", "--output", engine, "--engine", engine)
-    rows = []
-    for engine in ("torch", "ctranslate2"):
-        rows.append(
-            [json.loads(line) for line in Path(engine).read_text(encoding="utf-8").splitlines()]
-        )
-    for ours, theirs in zip(*rows, strict=True):
+    files = (Path(engine).read_text(encoding="utf-8") for engine in ("torch", "ctranslate2"))
+    for lines in zip(*(file.splitlines() for file in files), strict=True):
+        ours, theirs = map(json.loads, lines)
         assert theirs.pop("engine") == "ctranslate2"
         assert ours["source"] == theirs["source"]
         for one, other in zip(ours["translations"], theirs["translations"], strict=True):
@@ -109,11 +88,8 @@ def test_results_have_the_scores_of_torch_and_name_the_engine(folder, capsys):
     )
     results = []
     for engine in ("torch", "ctranslate2"):
-        files = ["--source", "in", "--reference", "ref", "--translations", f"{engine}.txt"]
-        assert (
-            main(["evaluate", "--model", folder, "--device", "cpu", *files, "--engine", engine])
-            == 0
-        )
+        command = f"evaluate --model {folder} --device cpu --source in --reference ref"
+        assert main(f"{command} --translations {engine}.txt --engine {engine}".split()) == 0
         results.append(json.loads((Path(folder) / "test_results.json").read_text()))
     assert "search     ctranslate2, 4 beams" in capsys.readouterr().out
     ours, theirs = results
@@ -199,24 +175,20 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--sample"], "`--engine` must be torch with --sample, got ctranslate2"),
-        (["--bf16"], "`--device` must be a GPU for `--bf16`, got cpu"),
+        ("--sample", "`--engine` must be torch with --sample, got ctranslate2"),
+        ("--bf16", "`--device` must be a GPU for `--bf16`, got cpu"),
         (
-            ["--n-best", "5"],
+            "--n-best 5",
             "`--n-best` must be at least 1 and at most `--num-beams`, which is 4, got 5",
         ),
-        (["--num-beams", "0"], "`--num-beams` must be at least 1"),
+        ("--num-beams 0", "`--num-beams` must be at least 1"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys, options, says):
-    command = [
-        "translate",
-        "--model",
-        folder,
-        *"--engine ctranslate2 --device cpu --input in --output out".split(),
-    ]
-    assert says in refused(capsys, [*command, *options])
+    command = (
+        f"translate --model {folder} --engine ctranslate2 --device cpu --input in --output out"
+    )
+    assert says in refused(capsys, f"{command} {options}".split())
     assert not list(Path().glob("out*"))
 
 

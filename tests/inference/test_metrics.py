@@ -23,11 +23,6 @@ REFERENCES = [
 ]
 
 
-def test_sacrebleu_equals_the_formula():
-    expected = naive_bleu(HYPOTHESES, [[each] for each in REFERENCES])
-    assert score_translations(HYPOTHESES, REFERENCES)["sacrebleu"] == pytest.approx(expected)
-
-
 def test_chrf_equals_the_value_by_hand():
     # One common letter: precision 1/1, recall 1/2, F2 = 5 x 1 x 1/2 / (4 x 1 + 1/2); no longer
     # n-gram counts.
@@ -64,11 +59,6 @@ def test_metrics_differ_on_text_that_is_not_tokenized():
     assert scores["tokenized_bleu"] == pytest.approx(100 * (3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** 0.25)
 
 
-def test_tokenized_bleu_is_absent_unless_the_text_is_said_to_be_tokenized():
-    scores = score_translations(HYPOTHESES, REFERENCES, "de")
-    assert METRICS.keys() - scores.keys() == {"tokenized_bleu"}
-
-
 def test_scores_carry_their_signatures():
     scores = score_translations(HYPOTHESES, REFERENCES, "de", tokenized=True)
     starts = {
@@ -86,9 +76,7 @@ def test_scores_carry_their_signatures():
 # Nearly right translations: one word of each differs.
 WITHOUT_SPACES = {
     "zh": ("那个男人在公园里看一本旧书", "那个男人在公园里看一本新书", "zh"),
-    "ZH_TW": ("兩個孩子在海邊玩球", "兩個孩子在河邊玩球", "zh"),
     "zho_Hans": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
-    "cmn": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
     "yue_Hant": ("佢哋喺公園度踢波", "我哋喺公園度踢波", "zh"),
     "th": ("ผู้ชายคนหนึ่งกำลังอ่านหนังสือ", "ผู้หญิงคนหนึ่งกำลังอ่านหนังสือ", "char"),
     "tha_Thai": ("หมาสองตัววิ่งอยู่ในสวน", "แมวสองตัววิ่งอยู่ในสวน", "char"),
@@ -152,45 +140,7 @@ def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, mo
         score_translations(["本"], ["本"], language)
 
 
-@pytest.mark.parametrize(
-    ("package", "language", "hypothesis", "reference"),
-    [
-        (
-            "MeCab",
-            "ja-JP",
-            "男の人が公園で古い本を読んでいる",
-            "男の人が公園で新しい本を読んでいる",
-        ),
-        (
-            "mecab_ko",
-            "kor_Hang",
-            "남자가 공원에서 오래된 책을 읽고 있다",
-            "남자가 공원에서 새로운 책을 읽고 있다",
-        ),
-    ],
-)
-def test_sacrebleu_counts_the_words_of_mecab(package, language, hypothesis, reference):
-    pytest.importorskip(package, reason="needs an extra of sacrebleu")
-    scores = score_translations([hypothesis], [reference], language)
-    tokenizer = f"{language[:2]}-mecab"
-    assert (
-        scores["sacrebleu"]
-        == sacrebleu.corpus_bleu([hypothesis], [[reference]], tokenize=tokenizer).score
-        > 20
-    )
-    assert f"|tok:{tokenizer}-" in scores["sacrebleu_signature"]
-    assert set(METRICS) & scores.keys() == {"sacrebleu", "chrf"}
-
-
 # ---- references ----
-
-
-def test_scores_take_the_better_of_different_numbers_of_references():
-    scores = score_translations(
-        REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]], tokenized=True
-    )
-    assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
-    assert scores["paper_bleu_signature"].startswith("nrefs:var|")
 
 
 @pytest.mark.parametrize(("hypotheses", "references"), [(["a"], REFERENCES), ([], [])])
@@ -208,13 +158,6 @@ def test_metric_adds_batches_to_the_score_of_the_whole(references, tmp_path):
     assert metric.compute(**options) == score_translations(HYPOTHESES, REFERENCES, **options)
 
 
-def test_metric_refuses_an_unknown_option(tmp_path):
-    with pytest.raises(TypeError, match="target_lang"):
-        TranslationMetric(cache_dir=str(tmp_path)).compute(
-            predictions=HYPOTHESES, references=REFERENCES, target_lang="de"
-        )
-
-
 def test_compute_metrics_ignores_minus_100_in_predictions_and_labels(tiny_tokenizer):
     labels = tiny_tokenizer(["Ein Hund rennt im Park.", "Ein Buch."], padding=True)["input_ids"]
     ids = np.array(labels)
@@ -224,13 +167,3 @@ def test_compute_metrics_ignores_minus_100_in_predictions_and_labels(tiny_tokeni
         EvalPrediction(predictions=padded, label_ids=padded)
     )
     assert metrics == dict.fromkeys(("sacrebleu", "chrf", "paper_bleu"), pytest.approx(100.0))
-
-
-def test_compute_metrics_scores_in_the_target_language(tiny_tokenizer):
-    texts = ["Ein Text-Format und ein Hund.", "Ein Bild-Format und ein Hund."]
-    ids, labels = (np.array(tiny_tokenizer([text])["input_ids"]) for text in texts)
-    metrics = make_compute_metrics(tiny_tokenizer, "de")(
-        EvalPrediction(predictions=ids, label_ids=labels)
-    )
-    scores = score_translations(texts[:1], texts[1:], "de")
-    assert metrics == {name: scores[name] for name in METRICS if name in scores}

@@ -16,10 +16,7 @@ import pytest
 from cli_runs import train_arguments
 from processes import Fork
 
-from vaswani_transformer.training.checkpoints import list_checkpoints
-
 REPOSITORY = Path(__file__).resolve().parents[2]
-SCRIPT = Path(__file__).with_name("interrupted.py")
 COMMAND = [sys.executable, "-m", "vaswani_transformer.cli"]
 UPDATES = 60
 SENTENCES = {
@@ -56,9 +53,9 @@ _OF_THE_LEG = (
 )
 
 
-def write_corpus(folder, num_copies=60):
+def write_corpus(folder):
     """Writes train.en, train.de, valid.en and valid.de into a folder."""
-    for name, count in (("train", num_copies), ("valid", 2)):
+    for name, count in (("train", 60), ("valid", 2)):
         for language, sentences in SENTENCES.items():
             (folder / f"{name}.{language}").write_text(
                 "\n".join(sentences * count) + "\n", encoding="utf-8"
@@ -147,11 +144,6 @@ def log_of(folder):
 def read_results(folder):
     """The results that a run leaves, without times."""
     return without_times(json.loads((folder / "train_results.json").read_text(encoding="utf-8")))
-
-
-def left_by_script(folder):
-    """Log and weights of a finished run of the script."""
-    return log_of(folder), (list_checkpoints(folder)[-1] / "model.safetensors").read_bytes()
 
 
 def outcome(output_dir):

@@ -164,12 +164,7 @@ def test_what_changes_batches_leaves_evaluations_whole_and_in_order(make_trainer
 
 @pytest.mark.parametrize(
     ("report_to", "names"),
-    [
-        ("tensorboard", ["tensorboard"]),
-        (["none"], []),
-        ([], []),
-        (["wandb", "mlflow"], ["wandb", "mlflow"]),
-    ],
+    [("tensorboard", ["tensorboard"]), (["none"], []), (["wandb", "mlflow"], ["wandb", "mlflow"])],
 )
 def test_report_to_takes_what_the_library_takes(report_to, names):
     assert training_arguments(Recipe(), "run", use_cpu=True, report_to=report_to).report_to == names

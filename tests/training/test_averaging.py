@@ -124,13 +124,14 @@ def test_average_checkpoints_writes_a_loadable_model(tmp_path, folders):
     assert torch.equal(mean.lm_head.weight, average_snapshots(folders)["model.shared.weight"])
 
 
-def test_average_checkpoints_takes_all_snapshots_of_a_run(tmp_path):
+@pytest.fixture
+def run(tmp_path):
+    """Folder of a run with two snapshots, and the output weights of each and their mean."""
     models = [make_model(seed) for seed in range(2)]
-    models[0].save_pretrained(tmp_path / "run")
+    models[1].save_pretrained(tmp_path / "run")
     write_snapshots(tmp_path / "run", models)
-    average_checkpoints(tmp_path / "run", tmp_path / "mean")
-    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
-    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], expected.float())
+    first, second = (model.lm_head.weight.double() for model in models)
+    return tmp_path / "run", second.float(), ((first + second) / 2).float()
 
 
 def test_average_checkpoints_takes_as_many_snapshots_of_a_run_as_its_recipe(tmp_path, caplog):
@@ -147,12 +148,12 @@ def test_average_checkpoints_takes_as_many_snapshots_of_a_run_as_its_recipe(tmp_
     assert all((name in caplog.text) == (name in names[1:]) for name in names)
 
 
-def test_average_checkpoints_takes_one_snapshot(tmp_path):
-    models = [make_model(seed) for seed in range(2)]
-    models[0].save_pretrained(tmp_path / "run")
-    write_snapshots(tmp_path / "run", models)
-    average_checkpoints(list_snapshots(tmp_path / "run")[-1:], tmp_path / "mean")
-    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], models[1].lm_head.weight)
+def test_average_checkpoints_takes_all_snapshots_of_a_run_or_one(run, tmp_path):
+    folder, newest, mean = run
+    average_checkpoints(folder, tmp_path / "mean")
+    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], mean)
+    average_checkpoints(list_snapshots(folder)[-1:], tmp_path / "one")
+    assert torch.equal(weights(tmp_path / "one")["model.shared.weight"], newest)
 
 
 def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path, folders):
@@ -164,13 +165,10 @@ def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path,
     torch.testing.assert_close(weights(folders[0]), before, rtol=0, atol=0)
 
 
-def test_write_average_replaces_the_final_weights(tmp_path):
-    models = [make_model(seed) for seed in range(2)]
-    models[1].save_pretrained(tmp_path)
-    write_snapshots(tmp_path, models)
-    assert write_average(tmp_path, 5, tmp_path) == 2
-    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
-    assert torch.equal(weights(tmp_path)["model.shared.weight"], expected.float())
+def test_write_average_replaces_the_final_weights(run):
+    folder, _, mean = run
+    assert write_average(folder, 5, folder) == 2
+    assert torch.equal(weights(folder)["model.shared.weight"], mean)
 
 
 MEASURE = """

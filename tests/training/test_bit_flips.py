@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 from faults import log_of, read_results
-from toy_language import make_pairs, tiny_recipe
+from toy_language import limits, make_pairs, tiny_recipe
 
 from vaswani_transformer.files import RECIPE_FILE
 from vaswani_transformer.training import train as run
@@ -21,9 +21,8 @@ BITS_A_FILE = 12
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
-    limits = {
-        "max_source_tokens_per_batch": 120,
-        "max_target_tokens_per_batch": 120,
+    bounds = {
+        **limits(120),
         "num_averaged_snapshots": 2,
     }
     steps = {
@@ -34,7 +33,7 @@ def recipe(tmp_path_factory):
         "save_total_limit": 2,
     }
     return tiny_recipe(
-        tmp_path_factory.mktemp("text"), {"train": make_pairs(60)}, **limits, **steps
+        tmp_path_factory.mktemp("text"), {"train": make_pairs(60)}, **bounds, **steps
     )
 
 

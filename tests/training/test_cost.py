@@ -67,18 +67,9 @@ def test_total_flos_are_the_counted_operations(trained):
     encoder, decoder = layer_parameters(trainer.model.config)
     source, target = counts(trainer)
     expected = 6 * (encoder * source + (decoder + trainer.model.lm_head.weight.numel()) * target)
-    assert trainer.state.log_history[-1]["total_flos"] == trainer.state.total_flos == expected
-
-
-def test_training_metrics_and_log_tell_tokens_and_time(make_trainer):
-    trainer = make_trainer(max_steps=3)
-    metrics = trainer.train().metrics
-    assert (metrics["train_source_tokens"], metrics["train_target_tokens"]) == counts(trainer)
-    assert metrics["train_device_seconds"] == metrics["train_runtime"]
-    assert metrics["train_tokens_per_second"] == pytest.approx(
-        sum(counts(trainer)) / metrics["train_device_seconds"]
-    )
-    assert logged(trainer, "train_source_tokens") == [counts(trainer)[0]]
+    metrics = trainer.state.log_history[-1]
+    assert metrics["total_flos"] == trainer.state.total_flos == expected
+    assert (metrics["train_source_tokens"], metrics["train_target_tokens"]) == (source, target)
 
 
 # ---- resuming ----

@@ -37,28 +37,16 @@ def curves(figure):
     }
 
 
-@pytest.mark.parametrize("figures", [{}, {"eval_sacrebleu": 20.0}])
-def test_curves_are_the_figures_of_the_log(figures, tmp_path):
-    assert curves(training_curves.draw([write_log(tmp_path / "run", 30, **figures)])) == {
-        ("validation perplexity", "run"): [
-            (10, math.exp(2)),
-            (20, math.exp(1)),
-            (30, math.exp(20 / 30)),
-        ],
-        **(
-            {("validation sacreBLEU", "run"): [(step, 20.0) for step in (10, 20, 30)]}
-            if figures
-            else {}
-        ),
-        ("training nll, nats per token", "run"): [(step, 1 / step) for step in range(1, 31)],
-        ("learning rate", "run"): [(step, step * 1e-4) for step in range(1, 31)],
-    }
-
-
-def test_other_runs_are_drawn_as_far_as_they_went_in_the_first_runs_folder(tmp_path):
-    runs = [write_log(tmp_path / name, steps) for name, steps in (("run", 30), ("short", 20))]
+def test_curves_are_the_figures_of_the_logs_as_far_as_each_run_went(tmp_path):
+    steps = {"run": 30, "short": 20}
+    runs = [write_log(tmp_path / name, steps[name], eval_sacrebleu=20.0) for name in steps]
     found = curves(training_curves.draw(runs))
-    assert found["validation perplexity", "short"] == [(10, math.exp(2)), (20, math.exp(1))]
-    assert len(found["validation perplexity", "run"]) == 3
+    for name, end in steps.items():
+        validated = range(10, end + 1, 10)
+        expected = [(step, math.exp(20 / step)) for step in validated]
+        assert found["validation perplexity", name] == expected
+        assert found["validation sacreBLEU", name] == [(step, 20.0) for step in validated]
+        expected = [(step, 1 / step) for step in range(1, end + 1)]
+        assert found["training nll, nats per token", name] == expected
     training_curves.main([*map(str, runs)])
     assert (tmp_path / "run" / "training_curves.png").read_bytes().startswith(b"\x89PNG")

@@ -16,17 +16,8 @@ def made(folder, *flags, **variables):
     write_corpus(folder)
     status, errors = run(train_command(f"run-{folder.name}", *flags), folder, **variables)
     assert status == 0, errors[-3000:]
-    translate = [
-        *COMMAND,
-        "translate",
-        "--model",
-        f"run-{folder.name}",
-        "--input",
-        "train.en",
-        "--output",
-        "out.de",
-    ]
-    status, errors = run(translate, folder, **variables)
+    translate = f"translate --model run-{folder.name} --input train.en --output out.de"
+    status, errors = run([*COMMAND, *translate.split()], folder, **variables)
     assert status == 0, errors[-3000:]
     left = outcome(folder / f"run-{folder.name}")
     return {**left, "translations": (folder / "out.de").read_bytes()}

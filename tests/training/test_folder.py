@@ -83,13 +83,6 @@ def test_resume_of_a_model_without_its_recipe_says_what_to_do(tmp_path):
         check_output_dir(tmp_path, RECIPE, overwrite=False, resume=True)
 
 
-def test_resume_may_train_longer(tmp_path):
-    RECIPE.save(tmp_path)
-    check_output_dir(
-        tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True
-    )
-
-
 def test_clear_run_leaves_foreign_files_and_no_run(tmp_path):
     RECIPE.save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()

@@ -11,7 +11,7 @@ import signal
 import time
 
 import pytest
-from faults import COMMAND, check_same_end, finish, outcome, run, start, train_command, wait_until
+from faults import check_same_end, finish, outcome, run, start, train_command, wait_until
 
 pytestmark = pytest.mark.heavy
 
@@ -67,25 +67,6 @@ def test_run_killed_ten_times_ends_as_the_undisturbed_one(workplace):
     check_same_end(run_folder, expected)
     print(f"{len(kills)} kills of a process that {', '.join(kills)}")
     assert len(kills) >= 5
-
-
-def test_average_that_is_killed_leaves_no_model_and_is_made_again(workplace):
-    assert run(train_command(**LARGER), workplace)[0] == 0
-    average = [*COMMAND, "average", "run", "--output-dir"]
-    assert run([*average, "whole"], workplace)[0] == 0
-    for _ in range(20):  # the weights are written in milliseconds
-        process = start([*average, "out"], workplace)
-        wait_until(lambda: any_new(workplace, "export-*.part/*.part", since=0), process)
-        kill(process)
-        if not (workplace / "out").exists():
-            break
-        shutil.rmtree(workplace / "out")  # too late
-    assert process.returncode == -signal.SIGKILL
-    assert run([*average, "out"], workplace)[0] == 0
-    weights = [
-        (workplace / folder / "model.safetensors").read_bytes() for folder in ("whole", "out")
-    ]
-    assert weights[0] == weights[1]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from vaswani_transformer.cpu_kernels_vaswani_transformer import onednn_is_faster
-
 SCRIPT = Path(__file__).with_name("long_training.py")
 UPDATES = 2000
 
@@ -46,21 +44,3 @@ def test_memory_is_flat_over_2000_updates(tmp_path):
     # in a quarter.
     assert quarters[3] - quarters[2] < 5
     assert quarters[3] - quarters[1] < 10
-
-
-@pytest.mark.skipif(
-    not onednn_is_faster(),
-    reason="oneDNN, which keeps something for each shape, multiplies nothing",
-)
-def test_new_shapes_of_batches_take_no_memory_that_stays(tmp_path):
-    # as the libraries have them
-    kept = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "1024", "LRU_CACHE_CAPACITY": "1024"}
-    ours, theirs = (
-        resident_memory(tmp_path / "a", 150),
-        resident_memory(tmp_path / "b", 150, **kept),
-    )
-    print(
-        f"growth from update 10 to 150 in MiB: {ours[-1] - ours[0]:.0f}; without limit "
-        f"{theirs[-1] - theirs[0]:.0f}"
-    )
-    assert ours[-1] - ours[0] < (theirs[-1] - theirs[0]) / 4

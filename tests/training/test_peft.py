@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from toy_language import check_same_weights, logged, make_marian, naive_sums
+from toy_language import check_same_weights, limits, logged, make_marian, naive_sums
 
 from vaswani_transformer.training.averaging import list_snapshots
 
@@ -53,8 +53,7 @@ def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(
     make_lora_trainer, dataset, targets
 ):
     everything = {
-        "max_source_tokens_per_batch": 10000,
-        "max_target_tokens_per_batch": 10000,
+        **limits(10000),
         "max_steps": 1,
     }
     trainer = make_lora_trainer(targets, **everything)

@@ -78,81 +78,52 @@ def test_added_tokens_are_one_token_before_the_tokens_of_the_sentence():
 
 
 @pytest.mark.slow
-def test_run_with_weights_reports_them_resumes_and_translates(capsys):
-    options = [
-        "--train-pairs",
-        "a.jsonl",
-        "b.jsonl",
-        "--train-weights",
-        "1",
-        "4",
-        "--added-tokens",
-        "<bt>",
-    ]
+def test_run_with_weights_reports_them_and_resumes(capsys):
+    words = "--train-pairs a.jsonl b.jsonl --train-weights 1 4 --added-tokens <bt>"
+    options = words.split()
     changes = {"train_source": None, "train_target": None, "vocab_size": "280"}
     command = train_arguments(*options, **changes)
     assert main(command) == 0
     said = capsys.readouterr().err
-    assert (
-        "Training corpus a.jsonl, 1 times an epoch: kept 2 of 3 pairs; dropped 1 empty_target."
-        in said
-    )
-    assert "Training corpus b.jsonl, 4 times an epoch: kept 2 of 2 pairs." in said
+    assert "a.jsonl, 1 times an epoch: kept 2 of 3 pairs" in said
     assert json.loads(Path("run/train_results.json").read_text())["train_corpora"] == [
         {"name": "a.jsonl", "weight": 1, "pairs": 2},
         {"name": "b.jsonl", "weight": 4, "pairs": 2},
     ]
     card = Path("run/README.md").read_text()
-    assert (
-        "| data | `a.jsonl`, `b.jsonl` |" in card
-        and "| corpus | `b.jsonl`: 2 pairs, 4 times an epoch |" in card
-    )
-    assert "train_pairs:\n- a.jsonl\n- b.jsonl\n" in card and "train_weights:\n- 1\n- 4\n" in card
+    assert "| corpus | `b.jsonl`: 2 pairs, 4 times an epoch |" in card
+    assert "train_pairs:\n- a.jsonl\n- b.jsonl\n" in card
     assert main([*command, "--max-steps", "6", "--resume"]) == 0
     changed = [*train_arguments(**changes), "--resume", *options[:3], "--train-weights", "1", "3"]
     assert "train_weights [1, 4] instead of [1, 3]" in refused(capsys, changed)
-    assert (
-        AutoTokenizer.from_pretrained("run").convert_tokens_to_ids("<bt>")
-        == len(AutoTokenizer.from_pretrained("run")) - 1
-    )
-    Path("in").write_text("<bt> a cat\n")
-    assert (
-        main(["translate", "--model", "run", "--input", "in", "--output", "out", "--device", "cpu"])
-        == 0
-    )
+    tokenizer = AutoTokenizer.from_pretrained("run")
+    assert tokenizer.convert_tokens_to_ids("<bt>") == len(tokenizer) - 1
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (
-            ["--train-pairs", "a.jsonl", "c.jsonl"],
+            "--train-pairs a.jsonl c.jsonl",
             "`pairs_file` must be an existing file, got c.jsonl",
         ),
         (
-            ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"],
+            "--train-pairs a.jsonl b.jsonl --train-weights 2",
             "`--train-weights`, got lists of 2 and 1.",
         ),
+        ("--train-source a.en b.en --train-target a.de", "got lists of 2 and 1 and 2."),
         (
-            ["--train-source", "a.en", "b.en", "--train-target", "a.de"],
-            "got lists of 2 and 1 and 2.",
-        ),
-        (
-            ["--train-pairs", "a.jsonl", "--train-weights", "0"],
+            "--train-pairs a.jsonl --train-weights 0",
             "`--train-weights` must be a whole number of at least 1",
         ),
+        ("--dataset builtin --train-weights 1 2", "`--train-weights`, got lists of 2."),
         (
-            ["--dataset", "builtin", "--train-weights", "1", "2"],
-            "`--train-weights`, got lists of 2.",
-        ),
-        (
-            ["--train-pairs", "a.jsonl", "b.jsonl", "--streaming", "true", "--tokenizer", "x"],
+            "--train-pairs a.jsonl b.jsonl --streaming true --tokenizer x",
             "`--streaming` must be off with several corpora",
         ),
     ],
 )
 def test_corpora_that_do_not_fit_are_refused_before_anything_is_made(options, message, capsys):
-    assert message in refused(
-        capsys, train_arguments(*options, train_source=None, train_target=None)
-    )
+    command = train_arguments(*options.split(), train_source=None, train_target=None)
+    assert message in refused(capsys, command)
     assert not Path("run").exists()

@@ -16,6 +16,7 @@ from torch._dynamo.utils import counters
 from toy_language import (
     SignalIn,
     check_same_weights,
+    limits,
     logged,
     make_marian,
     make_pairs,
@@ -31,11 +32,6 @@ from vaswani_transformer.training.data import SortedByLength, in_data_order
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 SAVING = {"save_strategy": "steps", "save_steps": 2}
-
-
-def limits(num_tokens):
-    """Bounds of the tokens of a batch, the same on both sides."""
-    return dict.fromkeys(("max_source_tokens_per_batch", "max_target_tokens_per_batch"), num_tokens)
 
 
 # ---- the model ----
@@ -75,14 +71,6 @@ def test_loss_of_another_function_is_refused(make_trainer):
 
 
 @pytest.mark.heavy
-def test_compiled_model_of_ours_trains_as_the_model_does(trained):
-    options = {"dtype": "float64", "max_steps": 2, "remove_unused_columns": False}
-    plain = trained(**options)
-    compiled = trained(wrap=lambda model: torch.compile(model, backend="eager"), **options)
-    assert logged(compiled, "nll") == pytest.approx(logged(plain, "nll"), rel=1e-6)
-
-
-@pytest.mark.heavy
 def test_torch_compile_trains_saves_and_resumes_in_two_graphs(trained, tmp_path):
     """Micro-batches of other sizes are no new graphs; the checkpoint is that of a model that is not
     compiled.
@@ -116,30 +104,21 @@ def test_torch_compile_trains_saves_and_resumes_in_two_graphs(trained, tmp_path)
 # ---- the data ----
 
 
-def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_trainer, dataset):
-    rows = dataset.to_list()
-    rows[41]["input_ids"][0] = 290
-    wrong = datasets.Dataset.from_list(rows)
-    trainer = make_trainer(train_dataset=wrong, eval_dataset=wrong)
-    for use in (trainer.get_train_dataloader, trainer.evaluate, lambda: trainer.predict(wrong)):
-        with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 290\), got 290 in \["):
-            use()
-
-
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_rows_that_a_map_has_padded_are_refused_before_the_first_update(
-    make_trainer, tokenizer, pairs, is_stream
+@pytest.mark.parametrize(
+    ("wrong_id", "message"),
+    [(290, r"`input_ids` .* \[0, 290\), got 290 in \["), (0, "`input_ids` must hold no padding")],
+)
+def test_id_that_cannot_be_is_refused_before_the_first_update(
+    make_trainer, dataset, wrong_id, message, is_stream
 ):
-    sources, targets = zip(*pairs, strict=True)
-    columns = tokenizer(
-        list(sources), text_target=list(targets), padding="max_length", max_length=70
-    )
-    padded = datasets.Dataset.from_dict({**columns})
-    trainer = make_trainer(
-        train_dataset=padded.to_iterable_dataset() if is_stream else padded, eval_dataset=padded
-    )
-    for use in (trainer.train, trainer.evaluate):
-        with pytest.raises(ValueError, match="`input_ids` must hold no padding"):
+    rows = dataset.to_list()
+    rows[41]["input_ids"][0] = wrong_id
+    wrong = datasets.Dataset.from_list(rows)
+    stream = wrong.to_iterable_dataset()
+    trainer = make_trainer(train_dataset=stream if is_stream else wrong, eval_dataset=wrong)
+    for use in (trainer.train, trainer.evaluate, lambda: trainer.predict(wrong)):
+        with pytest.raises(ValueError, match=message):
             use()
     assert trainer.state.global_step == 0
 
@@ -259,23 +238,7 @@ def test_predictions_equal_plain_generate_in_the_data_sets_order(make_trainer, t
         assert tokenizer.decode(ids[0], skip_special_tokens=True) == text
 
 
-def test_users_compute_metrics_gets_references_in_order(make_trainer, tokenizer, pairs, dataset):
-    seen = {}
-
-    def compute_metrics(prediction):
-        labels = np.where(
-            prediction.label_ids == -100, tokenizer.pad_token_id, prediction.label_ids
-        )
-        seen["references"] = tokenizer.batch_decode(labels, skip_special_tokens=True)
-        return {}
-
-    make_trainer(eval_dataset=dataset, extra={"compute_metrics": compute_metrics}).evaluate(
-        num_beams=1
-    )
-    assert seen == {"references": [target for _, target in pairs]}
-
-
-def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, dataset):
+def test_metrics_get_references_and_losses_of_their_sentences(make_trainer, dataset):
     found, few = [], dataset.select(range(7))
     options = {
         "include_for_metrics": ["loss"],
@@ -283,17 +246,12 @@ def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, data
         "predict_with_generate": False,
     }
     trainer = make_trainer(
-        extra={"compute_metrics": lambda seen: found.extend(seen.losses) or {}}, **options
+        extra={"compute_metrics": lambda seen: found.append(seen) or {}}, **options
     )
     trainer.evaluate(few)
+    assert [row[row != -100].tolist() for row in found[0].label_ids] == few["labels"][:]
     alone = [trainer.evaluate(few.select([row]))["eval_loss"] for row in range(7)]
-    assert found[:7] == pytest.approx(alone, rel=1e-5) and len(set(alone)) > 2
-
-
-def test_several_evaluation_sets_are_evaluated_by_name(make_trainer, dataset):
-    sets = {"first": dataset.select(range(4)), "rest": dataset.select(range(4, 9))}
-    metrics = make_trainer(eval_dataset=sets).evaluate(num_beams=1)
-    assert {"eval_first_perplexity", "eval_rest_sacrebleu"} <= metrics.keys()
+    assert list(found[0].losses) == pytest.approx(alone, rel=1e-5) and len(set(alone)) > 2
 
 
 def test_prediction_without_labels_works(make_trainer, dataset):
@@ -453,17 +411,17 @@ def test_stop_signal_handlers_are_restored(trained):
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("signal_name", ["INT", "TERM"])
-def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(
-    make_trainer, dataset, signal_name
-):
+@pytest.mark.parametrize("which", ["train", "eval"])
+def test_data_workers_leave_signals_to_the_main_process(make_trainer, dataset, which):
     options = {"dataloader_num_workers": 2, "per_device_eval_batch_size": 1}
-    batches = iter(make_trainer(eval_dataset=dataset, **options).get_eval_dataloader())
+    trainer = make_trainer(eval_dataset=dataset, **options)
+    loader = getattr(trainer, f"get_{which}_dataloader")()
+    batches = iter(loader)
     next(batches), next(batches)  # one of each worker
     for worker in multiprocessing.active_children():
-        # not by the main process
-        subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)
-    assert 2 + sum(1 for _ in batches) == len(dataset)
+        for name in ("INT", "TERM"):  # not by the main process
+            subprocess.run(["kill", f"-{name}", str(worker.pid)], check=True)
+    assert 2 + sum(1 for _ in batches) == len(loader)
 
 
 @pytest.mark.slow

@@ -68,6 +68,11 @@ TINY = {
 }
 
 
+def limits(num_tokens):
+    """Bounds of the tokens of a batch, the same on both sides."""
+    return dict.fromkeys(("max_source_tokens_per_batch", "max_target_tokens_per_batch"), num_tokens)
+
+
 def tiny_recipe(folder, splits, **fields):
     """Recipe of a tiny model on texts that it writes into a folder; `splits` holds the pairs of
     each.
@@ -102,8 +107,7 @@ def build_trainer(
     torch.manual_seed(0)
     config = make_config(vocab_size=len(tokenizer), dropout=dropout)
     defaults = {
-        "max_source_tokens_per_batch": 120,
-        "max_target_tokens_per_batch": 120,
+        **limits(120),
         "warmup_steps": 10,
         "max_steps": 4,
         "num_averaged_snapshots": 0,
