@@ -25,11 +25,6 @@ CONFIGS = sorted(path.name for path in FOLDER.glob("*.yaml"))
 TRAIN = ["scripts/train.py", "--output-dir", "run"]
 
 
-def launcher_arguments(words):
-    """Options of an `accelerate launch` command, with those of its config file."""
-    return launch._validate_launch_command(launch.launch_command_parser().parse_args(words))[0]
-
-
 @pytest.fixture
 def started(monkeypatch):
     """Function that gives torchrun's own view of a command, starting no process."""
@@ -44,18 +39,6 @@ def started(monkeypatch):
         return configs[0]
 
     return start
-
-
-def test_one_gpu_is_one_process_that_sees_one_gpu():
-    arguments = launcher_arguments(["--config_file", str(FOLDER / "1-gpu.yaml"), *TRAIN])
-    # of several, the Trainer would use DataParallel
-    assert (arguments.num_processes, arguments.gpu_ids) == (1, "0")
-    assert not (arguments.multi_gpu or arguments.use_fsdp or arguments.cpu)
-
-
-@pytest.mark.parametrize("name", CONFIGS)
-def test_config_leaves_the_precision_to_the_training_command(name):
-    assert launcher_arguments(["--config_file", str(FOLDER / name), *TRAIN]).mixed_precision == "no"
 
 
 # ---- the Slurm script ----

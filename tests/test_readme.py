@@ -179,6 +179,11 @@ OPTIONS_RUN_ELSEWHERE = {
         "cli/test_cli_hub.py::test_train_uv_pushes_what_was_trained",
         '"--package"',
     ),
+    "--resume --max-steps 1216": (
+        "training/test_train.py::test_resuming_with_max_steps_6_after_6_updates_ends_with_the_model"
+        "_of_these",
+        "max_steps=6",
+    ),
     "--report-to tensorboard": (
         "training/test_arguments.py::test_report_to_takes_what_the_library_takes",
         "report_to",

@@ -3,16 +3,14 @@
 """`Translator`: the pipeline's interface and `generate`'s results over a CTranslate2 export."""
 
 import logging
-import os
 from types import SimpleNamespace
 
 import pytest
 import torch
 from naive_search import gnmt_score
-from search_checks import MAX_FLIPPED, NEAR_TIE, rescored
+from search_checks import rescored
 from torch.utils.data import Subset
 
-from vaswani_transformer.inference.loading import load_for_inference
 from vaswani_transformer.inference.translate import Hypothesis, translate_n_best
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
@@ -277,32 +275,3 @@ def test_wrong_options_are_refused(both, name, value, error):
 
 
 # ---- trained models ----
-
-
-@pytest.mark.heavy
-@pytest.mark.skipif(
-    not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
-    reason=(
-        "TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) "
-        "are not set"
-    ),
-)
-@pytest.mark.parametrize(("num_beams", "num_best"), [(1, 1), (4, 4)])
-def test_a_trained_models_export_finds_what_generate_finds(tmp_path, num_beams, num_best):
-    model, tokenizer = load_for_inference(os.environ["TRAINED_MODEL"], device="cpu")
-    with open(os.environ["TRAINED_SOURCE"], encoding="utf-8") as file:
-        texts = [line for line in file.read().splitlines()[:3000] if line.strip()]
-    translate = Translator(export_ctranslate2(os.environ["TRAINED_MODEL"], tmp_path / "out"))
-    expected = translate_n_best(model, tokenizer, texts, num_best, num_beams=num_beams)
-    num_others = num_other_sets = 0
-    for ours, theirs in zip(
-        expected, translate.n_best(texts, num_best, num_beams=num_beams), strict=True
-    ):
-        if ours[0].text != theirs[0].text:
-            num_others += 1
-            assert abs(ours[0].score - theirs[0].score) < NEAR_TIE
-        num_other_sets += {each.text for each in ours} != {each.text for each in theirs}
-        for one, other in zip(ours, theirs, strict=True):
-            if (one.text, one.length) == (other.text, other.length):
-                assert abs(one.score - other.score) < 1e-3
-    assert max(num_others, num_other_sets) <= MAX_FLIPPED * len(texts)

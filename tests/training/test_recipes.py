@@ -65,9 +65,10 @@ def test_model_config_takes_every_value_of_the_model():
 def test_resumed_run_may_change_what_changes_no_update_and_bpe_dropout():
     free = [field.name for field in dataclasses.fields(Recipe) if field.metadata["free"]]
     assert sorted(free) == sorted(
-        "name description test_split test_source test_target test_pairs max_steps "
-        "max_padded_tokens_per_device dataloader_num_workers eval_steps generation_num_beams "
-        "save_steps save_total_limit logging_steps early_stopping_patience num_beams "(
+        (
+            "name description test_split test_source test_target test_pairs max_steps "
+            "max_padded_tokens_per_device dataloader_num_workers eval_steps generation_num_beams "
+            "save_steps save_total_limit logging_steps early_stopping_patience num_beams "
             "length_penalty length_penalty_offset max_new_tokens_over_source "
             "bpe_dropout bpe_dropout_side"
         ).split()

@@ -223,6 +223,20 @@ def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe, train_c
     assert Recipe.load(finished[0]) == recipe
 
 
+def test_resuming_with_max_steps_6_after_6_updates_ends_with_the_model_of_these(
+    folder, train_changed
+):
+    shutil.rmtree(folder / "checkpoint-12")
+    for name in ("model.safetensors", "train_results.json"):
+        (folder / name).unlink()
+    results = train_changed(folder, RESUME, max_steps=6)
+    assert (results["train_steps"], results["num_averaged_snapshots"]) == (6, 3)
+    snapshots = [load_file(path)["model.shared.weight"] for path in list_snapshots(folder)]
+    assert len(snapshots) == 3
+    mean = torch.stack(snapshots).double().mean(0).float()
+    assert torch.equal(weights(folder)["model.shared.weight"], mean)
+
+
 def test_resuming_takes_the_tokenizer_that_was_trained_with(finished, folder, train_changed):
     content = read_json(folder / "tokenizer.json")
     vocabulary = content["model"]["vocab"]
