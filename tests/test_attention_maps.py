@@ -49,13 +49,6 @@ def test_weights_equal_a_naive_computation_from_the_projections(tiny_tokenizer, 
     torch.testing.assert_close(torch.tensor(weights[layer]), expected[0], **EXACT)
 
 
-def test_maps_of_a_model_in_half_precision_are_numbers_of_double_precision(
-    tiny_model, tiny_tokenizer
-):
-    maps = attention_maps(tiny_model.bfloat16(), tiny_tokenizer, SOURCE, TARGET)
-    assert {weights.dtype.name for weights, _, _ in maps.values()} == {"float64"}
-
-
 def test_steps_are_fed_the_start_and_predict_the_end(tiny_model, tiny_tokenizer):
     maps = attention_maps(tiny_model, tiny_tokenizer, SOURCE, TARGET)
     source, fed, predicted = maps["encoder"][1], maps["decoder"][1], maps["cross"][1]

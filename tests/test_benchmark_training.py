@@ -51,10 +51,6 @@ def test_each_millisecond_of_a_gpu_counts_once():
             "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add>",
         ),
         (
-            "LayerNorm",
-            "void at::native::(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float>",
-        ),
-        (
             "optimizer",
             "void at::native::(anonymous "
             "namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor>",
@@ -64,13 +60,7 @@ def test_each_millisecond_of_a_gpu_counts_once():
             "void at::native::(anonymous namespace)::fused_dropout_kernel_vec<c10::BFloat16, "
             "float>",
         ),
-        (
-            "embedding",
-            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, long, unsigned "
-            "int, 2>",
-        ),
         ("copies", "Memcpy HtoD (Pinned -> Device)"),
-        ("copies", "Memset (Device)"),
         ("compiled", "triton_poi_fused_addmm_relu_0"),
         ("everything else", "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>"),
     ],

@@ -99,11 +99,6 @@ def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(slurm, starte
     ]
 
 
-def test_slurm_script_gives_a_failure_back_and_does_not_repeat_it(slurm):
-    assert slurm(srun="exit 2").wait(30) == 2
-    assert not [call for call in slurm.calls() if "requeue" in call]
-
-
 def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slurm):
     write = 'printf "%s\\n" {} >> "$(dirname "$0")/calls"'.format
     training = (
@@ -159,10 +154,3 @@ def test_launch_command_of_the_readme_starts_what_it_says(words, started):
             "node-0:29500",
             3,
         )
-
-
-def test_readme_names_every_file_of_the_folder_and_starts_every_config():
-    assert CONFIGS == ["1-gpu.yaml", "2x8-gpus-ddp.yaml", "8-gpus-ddp.yaml"]
-    assert [name for name in (*CONFIGS, "train.slurm") if f"`{name}`" not in README] == []
-    launched = " ".join(word for words in commands() for word in words)
-    assert [name for name in CONFIGS if name not in launched] == []

@@ -98,13 +98,6 @@ def test_a_bias_learns_alone(products):
     assert products
 
 
-def test_linear_has_forward_derivatives(products):
-    x, weight = (each.detach() for each in tensors((ROWS, WIDTH), (OUT, WIDTH)))
-    tangent = torch.randn_like(x)
-    _, derivative = torch.func.jvp(lambda each: linear(each, weight), (x,), (tangent,))
-    torch.testing.assert_close(derivative, tangent @ weight.T, rtol=1e-5, atol=1e-4)
-
-
 def test_linear_takes_one_row_without_a_batch(products, monkeypatch):
     monkeypatch.setattr(subject, "_FEWEST_PRODUCTS", 1)
     x, weight = tensors((WIDTH,), (OUT, WIDTH))
