@@ -24,7 +24,6 @@ INPUTS = {
     "text": lambda texts: texts[0],
     "blank text": lambda texts: " \n",
     "list": lambda texts: texts,
-    "list of one": lambda texts: texts[:1],
     "list with blanks": lambda texts: ["", texts[0], "  ", texts[1]],
     "tuple": tuple,
     "no texts": lambda texts: [],
