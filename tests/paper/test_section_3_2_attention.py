@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 3.2: the notes' worked numbers, masks and heads, through the real attention.
+"""Section 3.2: numbers worked out by hand, masks and heads, through the real attention.
 
 The paper writes x W, torch's linear layers hold W transposed. Expected numbers are those of the
 notes, rounded there to two digits.
@@ -88,7 +88,7 @@ OUTPUT = [[1, 3, 0, 1], [1, 1, 1, 2]]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_two_heads_that_look_at_different_tokens_give_the_notes_output(backend):
-    """Head 1 sees the token itself, head 2 the other one; their values are such that the notes'
+    """Head 1 sees the token itself, head 2 the other one; their values are such that the hand-worked
     heads come out.
     """
     far = 100.0  # scores so far apart that the softmax is exactly 1 and 0
