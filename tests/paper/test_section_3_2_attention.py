@@ -88,9 +88,7 @@ OUTPUT = [[1, 3, 0, 1], [1, 1, 1, 2]]
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_two_heads_that_look_at_different_tokens_give_the_notes_output(backend):
-    """Head 1 sees the token itself, head 2 the other one; their values are such that the hand-worked
-    heads come out.
-    """
+    """Head 1 sees the token itself, head 2 the other one. The values give heads worked by hand."""
     far = 100.0  # scores so far apart that the softmax is exactly 1 and 0
     to_itself_and_to_the_other = [[far, 0, 0, far], [0, far, far, 0], [0] * 4, [0] * 4]
     keys = [[far, 0, far, 0], [0, far, 0, far], [0] * 4, [0] * 4]
