@@ -7,13 +7,8 @@ removed name.
 from __future__ import annotations
 
 import contextlib
-import json
-import shlex
 from collections.abc import Callable, Iterator
-from importlib import metadata
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 
 @contextlib.contextmanager
@@ -35,34 +30,10 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
-        command = _install_command(extra)
         raise ImportError(
-            f"`{package}` must be installed {purpose}, got none. Run: {command}"
+            f"`{package}` must be installed {purpose}, got none. Run `pip install "
+            f"'vaswani-transformer[{extra}]'`, or in a clone `pip install -e '.[{extra}]'`."
         ) from error
-
-
-def _install_command(extra: str) -> str:
-    """Return the command that installs an extra from the source of this package: an index, a folder
-    or a URL.
-
-    Installers write the folder or URL to direct_url.json (PEP 610). An index such as PyPI leaves no
-    such file.
-    """
-    requirement = f"vaswani-transformer[{extra}]"
-    try:
-        record = metadata.distribution("vaswani-transformer").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:  # imported from a clone without an installation
-        record = None
-    if record is None:
-        return f"pip install {shlex.quote(requirement)}"
-    source = json.loads(record)
-    url = source["url"]
-    if source.get("dir_info", {}).get("editable"):
-        folder = url2pathname(urlsplit(url).path)
-        return f"pip install -e {shlex.quote(f'{folder}[{extra}]')}"
-    if "vcs_info" in source:
-        url = f"{source['vcs_info']['vcs']}+{url}@{source['vcs_info']['commit_id']}"
-    return f"pip install {shlex.quote(f'{requirement} @ {url}')}"
 
 
 def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:

@@ -29,7 +29,6 @@ from tokenizers import AddedToken
 from vaswani_transformer import VaswaniTransformerTokenizer
 from vaswani_transformer.data.vocabulary import train_tokenizer
 from vaswani_transformer.inference.loading import load_for_inference
-from vaswani_transformer.inference.translate import translate_n_best
 from vaswani_transformer.recipe import Recipe, get_recipe
 from vaswani_transformer.training.train import train
 
@@ -309,26 +308,83 @@ def train_parser(
     return train(recipe, output_dir, compute_metrics=metrics, **options)
 
 
+class BracketGrammar:
+    """The tokens that may follow the beginning of a tree.
+
+    Every output then has each word once, in order, brackets that match, nothing empty and one root.
+    """
+
+    MOST_BRACKETS = 149  # with their closing ones and the words they fit into the source + 300
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.names = {index: name for name, index in tokenizer.get_added_vocab().items()}
+        self.end = [tokenizer.eos_token_id]
+        self.opening = [index for index, name in self.names.items() if name[0] == "("]
+        self.leaves = [index for index, name in self.names.items() if name[0] in "[X"]
+        self.closing = {name[1:]: index for index, name in self.names.items() if name[0] == ")"}
+
+    def following(self, ids: Iterable[int], num_words: int) -> list[int]:
+        """The ids that may follow `ids` in the tree of so many words.
+
+        The end may follow whatever cannot begin a tree; the search keeps such beams, without score.
+        """
+        names = [self.names.get(index, "") for index in ids]
+        stack: list[str] = []
+        num_left = num_words
+        num_brackets = 0
+        for name in names:
+            if name.startswith("("):
+                stack.append(name[1:])
+                num_brackets += 1
+            elif name.startswith(")"):
+                del stack[-1:]
+            else:
+                num_left -= 1
+        if names and not stack:
+            return self.end
+        allowed = []
+        if num_left > 0:
+            if stack or num_words == 1:
+                allowed += self.leaves
+            if num_brackets < self.MOST_BRACKETS:
+                allowed += self.opening
+        closes_too_early = len(stack) == 1 and num_left > 0
+        if stack and not names[-1].startswith("(") and not closes_too_early:
+            allowed.append(self.closing[stack[-1]])
+        return allowed or self.end
+
+
 def parse(
     model: Any,
     tokenizer: Any,
-    sentences: Iterable[Sequence[str]],
-    num_best: int | None = None,
+    sentences: Sequence[Sequence[str]],
+    batch_size: int = 16,
     **options: Any,
-) -> Iterator[tuple[Tree, bool]]:
+) -> list[tuple[Tree, bool]]:
     """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser
     learned none.
 
-    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best.
-    Options: `translate`'s.
+    The search only continues what `BracketGrammar` allows. Options: `generate`'s.
     """
-    find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
-    num_best = num_best or options.get("num_beams") or model.generation_config.num_beams
-    outputs = translate_n_best(model, tokenizer, map(source_text, sentences), num_best, **options)
-    for words, found in zip(again, outputs, strict=True):
-        empty = [(LEAF, source_text([word])) for word in words]
-        trees = [rebuilt(find(each.text), empty) for each in found]
-        yield next((tree for tree in trees if tree[1]), trees[0])
+    find = bracket_finder(tokenizer)
+    grammar = BracketGrammar(tokenizer)
+    order = sorted(range(len(sentences)), key=lambda place: len(sentences[place]))
+    found = {}
+    for start in range(0, len(order), batch_size):
+        places = order[start : start + batch_size]
+        batch = [sentences[place] for place in places]
+        inputs = tokenizer(list(map(source_text, batch)), padding=True, return_tensors="pt")
+
+        def following(row: int, ids: Any, batch: Any = batch) -> list[int]:
+            return grammar.following(ids[1:].tolist(), len(batch[row]))
+
+        outputs = model.generate(
+            **inputs.to(model.device), prefix_allowed_tokens_fn=following, **options
+        )
+        texts = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+        for place, words, text in zip(places, batch, texts, strict=True):
+            found[place] = rebuilt(find(text), [(LEAF, source_text([word])) for word in words])
+    return [found[place] for place in range(len(sentences))]
 
 
 # ---- the command ----
@@ -359,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for switch in ("--resume", "--bf16"):
         made["train"].add_argument(switch, action="store_true")
     made["train"].add_argument("--max-steps", type=int)
-    for option, of_type in (("--num-beams", int), ("--length-penalty", float), ("--num-best", int)):
+    for option, of_type in (("--num-beams", int), ("--length-penalty", float)):
         made["parse"].add_argument(option, type=of_type, default=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     if args.command == "prepare":
@@ -382,11 +438,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given = {
             name: value for name, value in vars(args).items() if name not in ("command", "model")
         }
-        found = []
-        for tree, is_whole in parse(model, tokenizer, map(str.split, sys.stdin), **given):
-            print(written(tree), flush=True)
-            found.append(is_whole)
-        print(f"{sum(found):,} of {len(found):,} outputs needed no repair", file=sys.stderr)
+        parsed = parse(model, tokenizer, list(map(str.split, sys.stdin)), **given)
+        for tree, _ in parsed:
+            print(written(tree))
+        num_whole = sum(is_whole for _, is_whole in parsed)
+        print(f"{num_whole:,} of {len(parsed):,} outputs needed no repair", file=sys.stderr)
     else:
         print(
             json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import sentencepiece
 import torch
 from cli_runs import refused
 from tiny import SENTENCES
@@ -45,7 +46,6 @@ def make_nllb_tokenizer():
 
 
 def make_m2m100_tokenizer():
-    sentencepiece = pytest.importorskip("sentencepiece", reason="needs sentencepiece")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
         model_prefix="letters",

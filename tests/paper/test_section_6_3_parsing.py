@@ -16,10 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing import leaves, linearised, read_trees, rebuilt, score, written
 
-from vaswani_transformer import VaswaniTransformerTokenizer
+from vaswani_transformer import (
+    VaswaniTransformerConfig,
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerTokenizer,
+)
 from vaswani_transformer.training.train import training_arguments
 
-LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT", "PRT|ADVP"[:3]]
+LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT"]
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=4)
 LEAVES = st.tuples(
     st.sampled_from(["NN", "IN", ",", "-LRB-", "PRP$"]),
@@ -258,40 +262,62 @@ def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
     assert "F1 " in capsys.readouterr().out
     text = "a (cat) sees\n\nthe man of the tree .\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    parsing.main(
-        ["parse", "--model", "run", "--num-beams", "2", "--num-best", "2", "--length-penalty", "0"]
-    )
+    parsing.main(["parse", "--model", "run", "--num-beams", "2", "--length-penalty", "0"])
     out, err = capsys.readouterr()
     words = [" ".join(word for _, word in leaves(tree)) for tree in trees_of(out)]
     assert words[0] == "a -LRB-cat-RRB- sees" and words[-1] == "the man of the tree ."
-    assert "of 3 outputs needed no repair" in err
+    assert "2 of 3 outputs needed no repair" in err  # an empty line has no tree
     parsing.main(["score", "--gold", "train.trees", "--guess", "train.trees"])
     assert json.loads(capsys.readouterr().out)["f1"] == 100.0
 
 
-def test_parse_prefers_an_output_that_takes_no_repair(treebank, monkeypatch):
-    """Of as many as are asked for, or of all beams; where each takes one, the best is repaired."""
-    outputs = {"a cat": ["(NP XX", "(S XX XX )S", "(NP XX XX )NP"], "cat": ["XX )S", "(NP"]}
-
-    def translate_n_best(model, tokenizer, sentences, num_best, **options):
-        assert options == {"num_beams": 3}
-        for sentence in sentences:
-            yield [SimpleNamespace(text=text) for text in outputs[sentence][:num_best]]
-
-    monkeypatch.setattr(parsing, "translate_n_best", translate_n_best)
-    tokenizer, sentences = (
-        VaswaniTransformerTokenizer.from_pretrained("data/tokenizer"),
-        [["a", "cat"], ["cat"]],
+NAMES = [*(f"{side}{label}" for label in LABELS for side in "()"), parsing.LEAF]
+GRAMMAR = parsing.BracketGrammar(
+    SimpleNamespace(
+        eos_token_id=99, get_added_vocab=lambda: {name: NAMES.index(name) for name in NAMES}
     )
-    for num_best, expected in (
-        (1, "(TOP (NP (XX a) (XX cat)))"),
-        (None, "(TOP (S (XX a) (XX cat)))"),
-    ):
-        (first, is_whole), (second, is_second_whole) = parsing.parse(
-            None, tokenizer, sentences, num_best=num_best, num_beams=3
-        )
-        assert (written(first), is_whole) == (expected, num_best is None)
-        assert (written(second), is_second_whole) == ("(TOP (XX cat))", False)
+)
+
+
+@given(TREES)
+def test_the_grammar_allows_every_tree(tree):
+    ids = [NAMES.index(name) for name in linearised(tree)]
+    for length, index in enumerate([*ids, 99]):
+        assert index in GRAMMAR.following(ids[:length], len(leaves(tree)))
+
+
+@given(st.integers(1, 30), st.randoms())
+def test_the_grammar_allows_only_whole_trees(num_words, rng):
+    """However a search chooses, and within the 300 tokens above the source."""
+    ids = []
+    while ids[-1:] != [99]:
+        ids.append(rng.choice(GRAMMAR.following(ids, num_words)))
+    words = [("NN", str(place)) for place in range(num_words)]
+    tree, is_whole = rebuilt([NAMES[index] for index in ids[:-1]], words)
+    assert is_whole and leaves(tree) == words
+    assert len(ids) <= num_words + 300
+
+
+def test_the_grammar_ends_what_only_brackets_would_continue():
+    opened = [NAMES.index("(NP")] * GRAMMAR.MOST_BRACKETS
+    assert GRAMMAR.following(opened[1:], 1) == [*GRAMMAR.leaves, *GRAMMAR.opening]
+    assert GRAMMAR.following(opened, 1) == GRAMMAR.leaves
+
+
+def test_untrained_parser_writes_whole_trees_in_the_order_of_the_sentences(treebank):
+    tokenizer = VaswaniTransformerTokenizer.from_pretrained("data/tokenizer")
+    model = VaswaniTransformerForConditionalGeneration(
+        VaswaniTransformerConfig(vocab_size=len(tokenizer), **TINY)
+    )
+    sentences = ["the cat of a tree sees dogs .", "the", "", "a (man) has", "dog likes cat"]
+    words = [sentence.split() for sentence in sentences]
+    search = {"num_beams": 3, "length_penalty": 0.3, "max_new_tokens_over_source": 300}
+    parsed = parsing.parse(model, tokenizer, words, batch_size=2, **search)
+    for sentence, (tree, is_whole) in zip(words, parsed, strict=True):
+        assert [word for _, word in leaves(tree)] == [
+            parsing.source_text([word]) for word in sentence
+        ]
+        assert is_whole or not sentence
 
 
 @pytest.mark.heavy

@@ -13,15 +13,16 @@ What counts:
 A pair with a blank side is only blank. Texts are compared by 64-bit hashes: among 10 million
 different ones, two are taken for equal with a probability of 3e-6.
 
-Shapes: N pairs.
+Shapes: N texts of one side, or N pairs.
 """
 
 from __future__ import annotations
 
 import itertools
+import multiprocessing
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from .corpora import index_aligned, read_lines
 
 logger = logging.get_logger(__name__)
 
-Pairs = Iterable[tuple[str, str]]
+Sides = Sequence[np.ndarray]  # `hash_texts` of the sources, and of the targets
 
 _BLANK = hash("")
+_MULTIPLIER = 0x5851F42D4C957F2D  # odd, so that every bit of a source's hash counts
 _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -60,40 +62,46 @@ def normalize_text(text: str) -> str:
     return kept or text.strip()
 
 
-def _hash_pairs(pairs: Pairs) -> np.ndarray:
-    """Return hashes that can be compared within one process.
+def hash_texts(texts: Iterable[str]) -> np.ndarray:
+    """Return int64 hashes (2, N) of the texts: unchanged, and normalized.
 
-    Returns:
-        int64 (4, N): of the unchanged pair, the normalized pair, and its source and target.
+    They can be compared within one process and its forks.
     """
-    return np.fromiter(map(_hash_pair, pairs), np.dtype("4i8")).T
+    return np.fromiter(map(_hash_text, texts), np.dtype("2i8")).T
 
 
-def _hash_pair(pair: tuple[str, str]) -> tuple[int, ...]:
-    source, target = map(normalize_text, pair)
-    return hash(pair), hash((source, target)), hash(source), hash(target)
+def _hash_text(text: str) -> tuple[int, int]:
+    return hash(text), hash(normalize_text(text))
+
+
+def _hash_pairs(sides: Sides) -> np.ndarray:
+    """Return hashes (2, N) of the pairs: unchanged, and normalized."""
+    source, target = sides
+    return source * _MULTIPLIER + target
 
 
 def find_removable(
-    train: Pairs, held_out: Mapping[str, Pairs]
+    train: Sides, held_out: Mapping[str, Sides]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Find the training pairs that add nothing, or that inflate scores.
 
     Args:
-        train: Training pairs.
-        held_out: Pairs of each validation or test set, by its name.
+        train: Hashes of both sides of the training pairs.
+        held_out: The same of each validation or test set, by its name.
 
     Returns:
         A mask (N,) for each reason to remove a training pair; and a report: `num_pairs`, the number
         of pairs for each reason, and `overlaps`, which has for each held-out set its `name`,
         `num_pairs`, and how many of its `pairs`, and of its `sources` alone, are training text.
     """
-    exact, pair, source, target = _hash_pairs(train)
+    exact, pair = _hash_pairs(train)
+    source, target = train[0][1], train[1][1]
     filled = (source != _BLANK) & (target != _BLANK)
     is_held_out = np.zeros_like(filled)
     overlaps = []
-    for name, pairs in held_out.items():
-        _, other_pair, other_source, _ = _hash_pairs(pairs)
+    for name, sides in held_out.items():
+        other_pair = _hash_pairs(sides)[1]
+        other_source = sides[0][1]
         shared = filled & np.isin(source, other_source)
         is_held_out |= shared
         overlap = {
@@ -135,14 +143,14 @@ def check_training_text(
     Returns:
         The report of `find_removable`.
     """
-    masks, report = find_removable(
-        _read_pairs(texts), {name: _read_pairs([text]) for name, text in held_out.items()}
-    )
+    text = datasets.concatenate_datasets(texts)
+    hashed = {name: _hash_sides(each) for name, each in held_out.items()}
+    masks, report = find_removable(_hash_sides(text), hashed)
     if report["duplicates"] or report["copies"]:
         logger.info(
             "Of {num_pairs:,} training pairs {duplicates:,} repeat an earlier one "
             "({exact_duplicates:,} exactly), and {copies:,} copy their source:".format_map(report)
-            + _examples(texts, masks["duplicates"] | masks["copies"])
+            + _examples(text, masks["duplicates"] | masks["copies"])
         )
     if report["held_out"]:
         form = "{name}: {pairs:,} of {num_pairs:,} pairs, {sources:,} sources"
@@ -150,21 +158,24 @@ def check_training_text(
         logger.warning(
             f"Held-out text is in the training text, which inflates scores ({sets}). "
             "`vaswani-transformer clean --against` removes such training pairs:"
-            + _examples(texts, masks["held_out"])
+            + _examples(text, masks["held_out"])
         )
     return report
 
 
-def _read_pairs(texts: list[datasets.Dataset]) -> Pairs:
-    for text in texts:
-        for batch in text.iter(batch_size=1000):
-            yield from zip(batch["source"], batch["target"], strict=True)
+def _hash_sides(text: datasets.Dataset) -> Sides:
+    return [hash_texts(_read_side(text, side)) for side in ("source", "target")]
 
 
-def _examples(texts: list[datasets.Dataset], chosen: np.ndarray) -> str:
+def _read_side(text: datasets.Dataset, side: str) -> Iterator[str]:
+    for batch in text.select_columns(side).iter(batch_size=1000):
+        yield from batch[side]
+
+
+def _examples(text: datasets.Dataset, chosen: np.ndarray) -> str:
     """Return the first three chosen pairs, each on a line of its own."""
-    pairs = itertools.islice(itertools.compress(_read_pairs(texts), chosen), 3)
-    return "".join(f"\n    {source:.60} | {target:.60}" for source, target in pairs)
+    rows = text.select(np.flatnonzero(chosen)[:3])
+    return "".join("\n    {source:.60} | {target:.60}".format_map(row) for row in rows)
 
 
 # ---- in files ----
@@ -196,8 +207,8 @@ def clean_files(
     names = [Path(file).name.removesuffix(".gz") for file in (source, target)]
     if names[0] == names[1]:
         raise ValueError(f"`target` must have another name than `source`, got {target}. Rename it.")
-    held_out = {f"{files[0]}, {files[1]}": _read_files(*files) for files in against}
-    masks, report = find_removable(_read_files(source, target), held_out)
+    held_out = {f"{files[0]}, {files[1]}": _hash_files(*files) for files in against}
+    masks, report = find_removable(_hash_files(source, target), held_out)
     kept = ~np.any(list(masks.values()), axis=0)
     report["num_kept"] = int(kept.sum())
     with writing_folder(output_dir) as folder:
@@ -208,6 +219,12 @@ def clean_files(
     return report
 
 
-def _read_files(source: str | Path, target: str | Path) -> Pairs:
+def _hash_files(source: str | Path, target: str | Path) -> Sides:
     index_aligned(source, target, sys.maxsize)  # refuses files of different lengths
-    return zip(read_lines(source), read_lines(target), strict=True)
+    # a fork hashes as this process does, and needs no import
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(_hash_file, [source, target])
+
+
+def _hash_file(path: str | Path) -> np.ndarray:
+    return hash_texts(read_lines(path))
