@@ -36,7 +36,8 @@ from .incremental_decoder_vaswani_transformer import IncrementalDecoder, is_plai
 logger = logging.get_logger(__name__)
 
 # As in transformers, -1e9 is added to the log-probability of a beam that must not continue. Real
-# log-probabilities are far higher. So one below NO_HYPOTHESIS means that there is no hypothesis.
+# log-probabilities are far higher. So a log-probability below NO_HYPOTHESIS means that there is no
+# hypothesis.
 _EXCLUDED = -1.0e9
 NO_HYPOTHESIS = -1.0e8
 
@@ -72,7 +73,7 @@ _STEPS_BETWEEN_LOOKS = 8
 _WORTH_DROPPING = 0.75
 _WORTH_DROPPING_ON_ACCELERATOR = 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_OF_THREAD = threading.local()  # `captured`: for each device, its stream and its last graph
+_OF_THREAD = threading.local()  # `captured`: stream and last graph by device
 _CACHES = {"cache", "past_key_values"}  # name of the cache since transformers 5.24, and before
 # Arguments of transformers' loops that the searches of this file support.
 _ARGUMENTS = {
@@ -195,8 +196,8 @@ class SearchRule:
     limits: torch.Tensor  # (B, 1) maximum number of generated tokens of each sentence
     num_wanted: int  # hypotheses to return for each sentence
     is_bounded: bool  # True if no processor can raise a log-probability above 0
-    # (B, N) scores of finished hypotheses, best first, -inf if there is none. Only transformers'
-    # loop sets them.
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none. They are set
+    # only in transformers' loop.
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
@@ -222,7 +223,7 @@ class SearchRule:
         worst_wanted = finished[:, rank - 1 : rank]
         best_running = running[:, :1]
         is_running = best_running > NO_HYPOTHESIS
-        # Log-probabilities are negative and fall with every token. So the best possible score is
+        # Log-probabilities are at most 0 and fall with every token. So the best possible score is
         # the present log-probability divided by the largest penalty that is still to come: that of
         # the limit, or with alpha < 0 that of one more token.
         best_length: torch.Tensor | int
@@ -286,7 +287,7 @@ class SearchTask:
     """Arguments and decoder state of one call of `generate`."""
 
     decoder: IncrementalDecoder
-    prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
+    prompt: torch.Tensor  # (B, P) `<s>` and, if there is one, a forced prefix
     limits: torch.Tensor  # (B,) maximum number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
@@ -304,7 +305,7 @@ class SearchTask:
     ) -> "SearchTask":
         """Make a task from the arguments of transformers' search.
 
-        The decoder has then read the prompt except for the last token.
+        Its decoder has already read the prompt, except for the last token.
 
         Args:
             model: A model for which `can_search` is true.
@@ -422,8 +423,9 @@ class Search:
         self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
         # (T, B, 2, N) `_newest` of every step. Hypotheses are read back from this tensor.
         self._history = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
-        # Index of the current step in `_history`. On an accelerator it is a (1,) tensor, because a
-        # CUDA graph would repeat a Python number of the step that was captured.
+        # Index of the current step in `_history`. On an accelerator it is a (1,) tensor, because in
+        # a CUDA graph a Python number would keep its value from the capture.
+        #
         # The decoder has two more counters, which start after the prompt instead of at 0. A step
         # increments `_step_index` (in `_advance`) and `decoder._position` (in `decoder.step`), so
         # that a replayed graph increments both. `decoder.length` is a Python number for the code
@@ -477,8 +479,8 @@ class Search:
             num_alike += 1
             decoder.length += 1
 
-            # Without room for another token, look at once: the next step would raise an error.
             is_look_due = step % _STEPS_BETWEEN_LOOKS == 0 or step == self._num_steps
+            # Without room for another token, always look: a further step would raise an error.
             if decoder.is_static and decoder.has_room and not is_look_due:
                 continue
             check_scores(self._task.has_nan)
@@ -502,7 +504,9 @@ class Search:
         self._prefixes = self._prefixes[kept]
 
     def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-        """Yield the scores (.., V) of the next tokens after the processors, which get new prefixes.
+        """Yield the scores (.., V) of the next tokens after the processors.
+
+        If there are processors, the prefixes are updated first.
 
         Args:
             parts: Scores (.., V) of consecutive parts of the R rows.
@@ -551,9 +555,10 @@ class BeamSearch(Search):
             padding: Id that fills the positions after the end of a hypothesis.
 
         Returns:
-            Three tensors: the prompts with the hypotheses (B * n, P + T). The `beam_indices` of
-            transformers (B * n, T): for each token, the one of the B * N rows that it continues, -1
-            after the end. The scores (B * n,), -inf if there is no hypothesis.
+            Three tensors. The first has the prompts with the hypotheses (B * n, P + T). The second
+            has the `beam_indices` of transformers (B * n, T): for each token, the index of the row,
+            of B * N, that it continues, and -1 after the end. The third has the scores (B * n,),
+            -inf if there is no hypothesis.
         """
         self._run()
         num_wanted = self._rule.num_wanted
@@ -599,9 +604,8 @@ class BeamSearch(Search):
         beam = last_parents
         for length in range(longest, 0, -1):
             if length < longest:
-                # In longer hypotheses, `beam` names the beam with the token of this step, and the
-                # beam that this token continues. Hypotheses of this length end here, with their
-                # last token.
+                # For longer hypotheses, look up the token of `beam` in this step, and the beam that
+                # this token continues. Hypotheses of this length start with their last token.
                 is_inside = lengths > length
                 tokens, parents = self._history[length - 1].unbind(1)
                 token = torch.where(is_inside, tokens.gather(1, beam), last_tokens)
@@ -656,14 +660,14 @@ class BeamSearch(Search):
     def _finish(
         self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
     ) -> None:
-        """Add the candidates that end to the finished hypotheses, and keep the best N of these.
+        """Add the candidates that end to the finished hypotheses, of which the best N are kept.
 
-        Candidates below the best N are never added, as in transformers.
+        Only the best N candidates may be added, as in transformers.
         """
         exists = candidates.scores > NO_HYPOTHESIS
         can_end = is_end & exists & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
-        # On an accelerator, `any` would be a sync.
+        # This shortcut is for CPUs. On an accelerator, `any` would be a sync.
         if not self._task.decoder.is_static and not can_end.any():
             return
 

@@ -6,9 +6,9 @@ torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs on
 contains oneDNN, which uses AVX-512 on other CPUs too, in the same precision.
 `torch.backends.mkldnn.enabled = False` turns oneDNN off.
 
-oneDNN and MKL round differently. So the choice between them depends on the CPU and on sizes, never
-on a timing: a run that is resumed on the same machine makes the same choices and gives the same
-numbers as an uninterrupted run.
+oneDNN and MKL round differently. So the choice between them depends on the CPU and on the sizes
+of the matrices, never on a timing: a run that is resumed on the same machine makes the same choices
+and gives the same numbers as an uninterrupted run.
 
 Shapes: N rows, I input features, O output features, V vocabulary, D width of an embedding.
 """
@@ -95,7 +95,7 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch does not export it
         and not is_in_torch_dispatch_mode()
         and forward_ad._current_level < 0
         and bool(torch.backends.mkldnn.enabled)
@@ -356,7 +356,7 @@ def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
     """
     scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
     before = torch.backends.quantized.engine
-    if "fbgemm" in torch.backends.quantized.supported_engines:  # the fastest engine for few rows
+    if "fbgemm" in torch.backends.quantized.supported_engines:  # this engine is faster for few rows
         torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():

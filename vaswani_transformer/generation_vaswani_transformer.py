@@ -101,9 +101,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     """`generate` with the paper's score, stopping rule and output limit.
 
     The generation config has two more keys. `max_new_tokens_over_source` (50) limits the output of
-    each sentence to the length of its source plus that many tokens, `</s>` included.
-    `_prepare_generation_config` lists the limits that replace it. A `max_length` in the model's own
-    generation config does not, because evaluation with `Seq2SeqTrainer` writes its default there.
+    each sentence to the length of its source plus that many tokens, `</s>` included. Any
+    `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call, by
+    itself or in a GenerationConfig. A `max_length` in the model's own generation config does not
+    replace it, because evaluation with `Seq2SeqTrainer` writes a default there.
 
     `length_penalty_offset` (5) is c in ((c + length) / (c + 1))^alpha, where alpha is
     `length_penalty`. With 0 the penalty is length^alpha, as in fairseq and transformers.
@@ -194,14 +195,16 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
 
         if is_limit_given:
-            other_limits = kwargs
+            other_limits = kwargs  # item 1 of the list
         else:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-            other_limits = {**given, "max_new_tokens": prepared.max_new_tokens}
+            other_limits = {**given, "max_new_tokens": prepared.max_new_tokens}  # items 1 and 3
         for name in ("max_length", "max_new_tokens"):
             if other_limits.get(name) is not None:
                 over_source = None
 
+        # If the model's generation config has the keys of this package but no length penalty, the
+        # penalty is the paper's.
         if given.get("length_penalty") is None and own.length_penalty is None:
             prepared.length_penalty = 1.0  # as in transformers
             if hasattr(own, "max_new_tokens_over_source"):

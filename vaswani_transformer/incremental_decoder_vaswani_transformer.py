@@ -14,7 +14,7 @@ it can be captured as a CUDA graph.
 
 Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T target positions
 that a step attends to, P length of the prompt, L any length, D d_model, H heads, K any width of a
-head (d_k, d_v or their sum), V vocabulary.
+head (d_k, d_v or a sum of these), V vocabulary.
 """
 
 import math
@@ -38,7 +38,7 @@ from .cpu_kernels_vaswani_transformer import (
     pack,
 )
 
-# A plain model has only classes from these packages: torch's, and the one with this file.
+# All modules of a plain model have classes from these packages: torch's, and that of this file.
 _PLAIN_PACKAGES = ("torch.nn.modules", __name__.rpartition(".")[0])
 # A plain model has none of these methods replaced on an instance.
 _PATCHABLE = {
@@ -61,10 +61,10 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]
 def is_plain(model: Any) -> bool:
     """Return True if `IncrementalDecoder` gives the same results as the decoder's modules.
 
-    It is not used for models with adapters, quantization other than this package's int8, hooks,
-    sharding, offloading, dropout, other layers, patched instances, or an attention backend other
-    than eager and sdpa. On a CPU it is not used in fp16, nor in bf16 if the CPU has no instructions
-    for bf16. Patched classes are not detected.
+    The result is False for models with adapters, quantization other than this package's int8,
+    hooks, sharding, offloading, dropout, other layers, patched instances, or an attention backend
+    other than eager and sdpa. On a CPU it is also False for fp16, and for bf16 if the CPU has no
+    instructions for bf16. Patched classes are not detected.
     """
     if not (_is_of_this_package(model) and _is_supported(model)):
         return False
@@ -105,7 +105,8 @@ def _is_of_this_package(module: Any) -> bool:
 def _is_supported(model: Any) -> bool:
     """Return True if device, dtype, attention backend and torch's present mode are supported.
 
-    Global hooks, gradients, autocast, compilation and dispatch modes are not.
+    Modes that are not supported are global hooks, gradients, autocast, compilation and dispatch
+    modes.
     """
     device = model.device.type
     if device in ("meta", "mps"):  # the lengths on an accelerator are in float64, which mps lacks
@@ -228,9 +229,9 @@ class LayerProjections:
 class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
-    They are rebuilt when a weight moves or changes. But of each weight only about 64 numbers are
-    compared to notice a write through `.data` or by a fused optimizer. After such a write to other
-    numbers, call `model.eval()`, which drops the projections.
+    They are rebuilt when a weight moves or changes. But a write through `.data`, or by a fused
+    optimizer, is noticed only if it changes one of about 64 numbers of a weight, which are
+    compared. After such a write to other numbers, call `model.eval()`, which drops the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
@@ -348,8 +349,8 @@ class IncrementalDecoder:
         self._log_probs: torch.Tensor | None = None
         self._encodings: torch.Tensor  # (capacity, D) encodings of the positions
         # Position of the tokens that the next `step` reads. `step` increments it. On an accelerator
-        # it is a (1,) tensor, because a CUDA graph would repeat a Python number of the captured
-        # step.
+        # it is a (1,) tensor, because in a CUDA graph a Python number would keep its value from the
+        # capture.
         self._position: Any = self.beams.new_zeros(1) if self.is_static else 0
         # (A, N, capacity): for each beam and each token of its past, the beam that wrote the token
         # to the cache. On an accelerator, positions without a token have -1.
@@ -448,7 +449,7 @@ class IncrementalDecoder:
     def _enlarged(self, kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
         """Return a copy of a tensor, extended to `size` entries along a dimension."""
         larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
-        if self.is_static:  # only on an accelerator, steps read the new entries before they are set
+        if self.is_static:  # on a CPU, steps read no entry before it is written
             larger.fill_(filler)
         larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
         return larger
@@ -476,7 +477,8 @@ class IncrementalDecoder:
             parents: As for `step`.
 
         Returns:
-            Masks (A, N, T * N) and (A, 1, S), repeated by `_for_heads`. None means no mask.
+            Masks (A, N, T * N) and (A, 1, S), repeated for the heads by `_for_heads`. None means no
+            mask.
         """
         cross_mask = None
         if self._source_mask is not None:
@@ -504,7 +506,7 @@ class IncrementalDecoder:
         """Write the entries of the newest token into `cache` along `dim`.
 
         On a CPU these are the last entries, because `cache` ends with the newest token. On an
-        accelerator `cache` has its whole capacity, and `_position` gives the place.
+        accelerator `cache` has its whole capacity, and the entries are at `_position`.
 
         Args:
             cache: Ancestors, or keys and values of a layer.

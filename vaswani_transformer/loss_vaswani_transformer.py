@@ -52,7 +52,7 @@ def translation_loss(
 
     Args:
         logits: (B, T, V) scores before the softmax.
-        labels: (B, T) token ids; -100 is ignored.
+        labels: (B, T) token ids. Tokens with -100 are ignored, all others are real.
         label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
         num_items_in_batch: Divisor of the sum over tokens: the number of real target tokens in the
             whole effective batch, over all processes and accumulation steps. None means the number
@@ -115,7 +115,7 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The forward pass computes the logits chunk by chunk, and the gradients from each chunk at once.
+    The forward pass computes the logits of one chunk after another, and the gradients with them.
     The backward pass only scales these gradients. On a CPU, ignored tokens cost nothing.
 
     Args:
@@ -140,9 +140,9 @@ def fused_translation_loss(
         states = states[is_real]  # (N, D)
         labels = labels[is_real]  # (N,)
     else:
-        # On an accelerator, selecting the N real tokens would be a sync, because the result's shape
-        # depends on their number. So all B * T tokens are computed. `_FusedLoss` skips the labels
-        # of the others and needs their states to be zero.
+        # On an accelerator, selecting the N real tokens would be a sync, because the shape of the
+        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` ignores those
+        # that are not real, but needs their states to be zero.
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
 
     loss, nll = _FusedLoss.apply(
@@ -248,7 +248,7 @@ def _loss_and_gradients(
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)
     loss, nll = states.new_zeros(2, dtype=precise)
-    if not is_onednn:  # oneDNN allocates memory for every product
+    if not is_onednn:  # oneDNN allocates its own memory for every product
         buffer = states.new_empty(chunk, vocab_size)
 
     # If there are no tokens, one empty chunk sets the gradient of the weight to zero.
@@ -278,22 +278,22 @@ def _loss_and_gradients(
         if not any(needs_grad):
             continue
 
-        # slope / divisor (C, V) is the gradient with respect to the logits, without the uniform
-        # part of the target distribution. In fp32 the divisor is exp_sums: dividing the states (C,
-        # D) or their gradient is cheaper than dividing the slope. In lower precision the slope is
-        # divided before it is rounded, and the divisor is 1.
-        divisor = exp_sums
+        # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
+        # uniform part of the target distribution. In fp32 the divisor is exp_sums: dividing the
+        # states (C, D) or their gradient is cheaper than dividing the slope. In lower precision the
+        # slope is divided before it is rounded, and the divisor is 1.
+        slope_divisor = exp_sums
         if states.dtype != precise:
             exps = exps.div_(exp_sums)
-            divisor = torch.ones_like(exp_sums)
-        slope = exps.scatter_add_(1, right, divisor * (label_smoothing_factor - 1.0))
+            slope_divisor = torch.ones_like(exp_sums)
+        slope = exps.scatter_add_(1, right, slope_divisor * (label_smoothing_factor - 1.0))
         slope = slope.to(states.dtype)
 
         if states_grad is not None:
-            part_grad = linear(slope, weight.T).div_(divisor)
+            part_grad = linear(slope, weight.T).div_(slope_divisor)
             states_grad[rows] = part_grad.sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
-            scaled_part = (part / divisor).to(states.dtype)
+            scaled_part = (part / slope_divisor).to(states.dtype)
             is_first = start == 0  # `weight_grad` is uninitialized, so overwrite it
             if states.dtype == precise:
                 weight_grad.addmm_(slope.T, scaled_part, beta=0 if is_first else 1)

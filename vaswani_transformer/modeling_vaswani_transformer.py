@@ -591,7 +591,7 @@ class _Stack(VaswaniTransformerPreTrainedModel):
     def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D).
 
-        With a cache, the positions go on after those in the cache.
+        With a cache, the first position is the one after the last position in the cache.
         """
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
@@ -971,7 +971,8 @@ class VaswaniTransformerForConditionalGeneration(
 
         Args:
             decoder_input_ids: (B, T) target shifted right. If None, it is made from `labels`.
-            labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
+            labels: (B, T) target tokens that end with `</s>` and have no `<s>`. Tokens with -100
+                are ignored.
             use_cache: Whether to return a cache. None means no if there are `labels`, and otherwise
                 that the config decides.
             num_items_in_batch: Divisor of the summed loss. None means the number of real target
@@ -979,9 +980,8 @@ class VaswaniTransformerForConditionalGeneration(
             return_logits: If False, loss and output projection are fused and no logits are
                 returned. This saves most of the memory of training. It has no effect without
                 `labels`, or if a hook or adapter changes the projection.
-            logits_to_keep: Number of positions, counted from the end, for which logits are
-                computed, or the indices of these positions. 0 means all positions. With `labels` it
-                is ignored.
+            logits_to_keep: Number of last positions for which logits are computed, or the indices
+                of positions. 0 means all positions. With `labels` it is ignored.
             **kwargs: `label_smoothing_factor` (default 0.0; the paper uses 0.1), and the `kwargs`
                 of `VaswaniTransformerModel`.
 
@@ -1035,7 +1035,7 @@ class VaswaniTransformerForConditionalGeneration(
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return decoder inputs: `<s>`, then labels (B, T) without the last, with padding for -100.
+        """Return the decoder's inputs (B, T): labels shifted right by `<s>`, with padding for -100.
 
         The collators of transformers call this method.
         """

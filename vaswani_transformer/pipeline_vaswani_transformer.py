@@ -46,11 +46,14 @@ _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
 # White space and an optional list mark at the beginning of a line: "- ", "12) ", "(a) ".
 _BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
+# A number at the beginning of a line: "2. ". `split_text` decides whether it is a list mark.
 _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 
-# Marks that end a sentence before white space, and marks that always end one.
+# Marks that end a sentence if white space follows, and marks that always end one.
 _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
+# Marks that may stand between the end of a sentence and white space, and between white space and
+# the beginning of a sentence.
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
 # Where a sentence may end and the next one begin. `_sentences` decides.
@@ -64,8 +67,8 @@ _BETWEEN = re.compile(
     """,
     re.VERBOSE,
 )
-# If a separator precedes a piece, `_AFTER_CUT` is trimmed from its start. If a separator follows,
-# `_BEFORE_CUT` is trimmed from its end, by matching the reversed piece.
+# Trimmed from the start of a piece that follows a separator, and from the end of a piece that
+# precedes one. `_BEFORE_CUT` is matched against the reversed piece.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
@@ -75,10 +78,10 @@ _ABBREVIATIONS = (
     "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
     "godz ul г гг тыс млн млрд руб ул им"
 )
-# Ends of a text that look like the end of a sentence, but are none.
+# Matches a text that ends with a full stop which does not end a sentence.
 _NO_END = re.compile(
     rf"""
-    (?<![^\s.(\["'\u201e\u201c-])  # what follows is a whole word
+    (?<![^\s.(\["'\u201e\u201c-])  # the beginning of a word
     (?:
         [^\W\d]  # a single letter: "J. S."
         | (?<![.,$])\d{{1,2}}  # a number of one or two digits: "am 3." but not "1.50."
@@ -109,7 +112,8 @@ _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
-    # A URL: "https://example.org/a_(b)?c=d", "www.example.org". A full stop after it is not a part of it.
+    # A URL: "https://example.org/a_(b)?c=d", "www.example.org". A full stop after it is not a part
+    # of it.
     \b(?i:https?://|ftp://|www\.)
     (?:{_URL}|\({_URL}*\))*
     (?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))
@@ -284,7 +288,10 @@ def _has_letter(text: str) -> bool:
 
 
 def _num_copies(kept: str, text: str) -> int:
-    """Count the copies of a kept part in a text, but not those that a longer word begins with."""
+    """Count the copies of a kept part in a text.
+
+    A copy at the beginning of a longer word does not count.
+    """
     pattern = re.escape(kept)
     if kept[-1].isalnum():
         pattern += "(?![A-Za-z0-9])"
@@ -292,7 +299,7 @@ def _num_copies(kept: str, text: str) -> int:
 
 
 def _sentences(line: str) -> list[str]:
-    """Split a line into sentences. Joined, they are the line."""
+    """Split a line into sentences. The joined sentences are the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
         # Not `islower`: it is True for all Georgian letters, also at the beginning of a sentence.
@@ -463,7 +470,7 @@ class TextReader:
 
 
 def _to_source(text: str, is_shouted: bool) -> str:
-    """Return a text as the model gets it: in lowercase, except for its first letter, if shouted."""
+    """Return a text as the model gets it: in lowercase after the first letter if `is_shouted`."""
     if is_shouted:
         return text.capitalize()
     return text
@@ -497,7 +504,8 @@ def translate_texts(
     """Translate texts and yield them in order, with the translations of their sentences.
 
     If a translation lacks a URL or another kept part of its sentence, the pieces around the kept
-    parts are translated instead. If `reader` does not split texts, sentences have no kept parts.
+    parts are translated instead. If `reader` does not split texts, as for a file of sentences,
+    there are no kept parts and this step does nothing.
 
     Args:
         texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
@@ -756,8 +764,8 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes, such as a file without line breaks. It would
-            take hours.
+        ValueError: A text has more than 65,536 bytes. A file without line breaks, for example,
+            would take hours to translate.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -945,9 +953,14 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing.
+        """Sort the arguments of a call as `Pipeline` requires.
 
-        These are the parameters of `preprocess`, `_forward` and `postprocess`.
+        Returns:
+            The arguments of `preprocess` (the languages), of `_forward` (options of `TorchEngine`
+            and `generate`) and of `postprocess` (none).
+
+        Raises:
+            ValueError: The model does not translate these languages.
         """
         pair_task = _PAIR_TASK.fullmatch(self.task or "")
         if pair_task:
