@@ -409,8 +409,8 @@ class Search:
         num_sentences = len(limits)
         self._task = task
         self._num_steps = int(limits.max())
-        # For the A sentences still searched: their indices in the batch (A,), True for those whose
-        # results can still change (A,), and their limits (A, 1).
+        # For the A sentences still searched: their indices in the batch (A,), True if their results
+        # can still change (A,), and their limits (A, 1).
         self._sentences = torch.arange(num_sentences, device=limits.device)
         self._is_open = torch.ones_like(self._sentences, dtype=torch.bool)
         self._limits = limits.unsqueeze(1)
@@ -660,7 +660,7 @@ class BeamSearch(Search):
     def _finish(
         self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
     ) -> None:
-        """Add the candidates that end to the finished hypotheses, of which the best N are kept.
+        """Add the candidates that end to the finished hypotheses, and drop all but the best N.
 
         Only the best N candidates may be added, as in transformers.
         """

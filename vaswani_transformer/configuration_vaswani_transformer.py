@@ -152,8 +152,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        # Set fields that were passed by transformers' names first, because `d_k` and `d_v` may be
-        # derived from them.
+        # First set the fields that were passed under transformers' names, because `d_k` and `d_v`
+        # may be derived from them.
         for alias in kwargs.keys() & self.attribute_map.keys():
             setattr(self, alias, kwargs.pop(alias))
         self._check_fields()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training loss of the original Transformer, from logits or fused with the output projection.
 
-Shapes: B batch, T target length, N real target tokens (those whose label is not -100), C tokens of
-a chunk, D d_model, V vocabulary.
+Shapes: B batch, T target length, N real target tokens (all labels but -100), C tokens of a
+chunk, D d_model, V vocabulary.
 """
 
 import re

@@ -919,8 +919,8 @@ class VaswaniTransformerForConditionalGeneration(
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Save as transformers does, with the search of section 6.1 unless another one is set.
 
-        A tied model whose embeddings differ, for example after peft has merged trained copies,
-        becomes an untied model.
+        If the embeddings of a tied model differ, for example after peft has merged trained copies,
+        the model becomes untied.
 
         Raises:
             ValueError: The model is in int8. Its weights are packed for this CPU.

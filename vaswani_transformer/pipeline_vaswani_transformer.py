@@ -36,7 +36,7 @@ _POOL = 4096
 _TOKENS_PER_BATCH = 4096  # maximum of padded source tokens
 _SENTENCES_PER_BATCH = 128  # maximum on a CPU
 
-# Options of `generate` whose effect may depend on the batch. With them, each batch has one
+# Options of `generate` with effects that may depend on the batch. With them, each batch has one
 # sentence.
 _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
 
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 # Marks that end a sentence if white space follows, and marks that always end one.
 _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
-# Marks that may stand between the end of a sentence and white space, and between white space and
+# Marks that may come between the end of a sentence and white space, and between white space and
 # the beginning of a sentence.
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"

@@ -43,7 +43,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     Ordinary tokens, added by `add_tokens`, keep the white space.
 
     Deviation: the paper applies byte-pair encoding to pre-tokenized text. Byte-level BPE needs no
-    pre-tokenizer of a language.
+    language-specific pre-tokenizer.
 
     Args:
         vocab: Ids by token. None makes an untrained tokenizer for `train_new_from_iterator`.
