@@ -333,7 +333,7 @@ def test_search_in_half_precision_scores_in_fp32(searches, request, monkeypatch,
         model, batch = request.getfixturevalue("on_accelerator")(model, batch)
     elif not linear.is_fast_half(dtype):
         pytest.skip(f"this CPU does not multiply in {dtype}")
-    monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)  # packed weights, too
+    monkeypatch.setattr(decoder_session, "_FEWEST_TO_USE_PACKED", 0)  # packed weights, too
     found = model.generate(**batch, num_beams=4, return_dict_in_generate=True)
     assert searches == [True] and found.sequences_scores.dtype == torch.float32
     for sentence, row, score in zip(
@@ -558,7 +558,7 @@ def test_search_beyond_learned_positions_is_refused(searches, num_beams, is_ours
 @pytest.mark.usefixtures("packing")
 def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypatch):
     """As if all were so large that only one copy of them is kept."""
-    monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)
+    monkeypatch.setattr(decoder_session, "_FEWEST_TO_USE_PACKED", 0)
     for seed in range(3):
         model, batch = random_case(seed, dtype=torch.float32)
         assert_same(searches, model, batch, atol=1e-5, max_new_tokens=5)

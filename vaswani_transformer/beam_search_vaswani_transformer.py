@@ -1,16 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search and greedy search over `IncrementalDecoder`, and the rules of section 6.1's search.
+"""Beam search and greedy search with `IncrementalDecoder`, and the rules of section 6.1.
 
-The rules are the length penalty, the limits and the stopping bound.
+The rules are the length penalty, the limits and the rule that stops a search.
 
-The results are those of transformers' loops, with fewer copies. A sentence leaves the batch once
-its result is final. Each step stores only its tokens and their parent beams; the hypotheses are
-read back from these at the end.
+The searches give the same results as the loops of transformers, and copy less. A sentence leaves
+the batch once its result is final. Each step stores only the newest tokens and their parent beams.
+At the end, the hypotheses are read back from what the steps have stored.
 
 Shapes: B sentences of the batch, A sentences still searched, N beams, R = A * N rows, C candidates
-of a step, n hypotheses to return, P length of the prompt, T steps, V vocabulary, E end
-tokens.
+of a step, n hypotheses to return, P length of the prompt, L tokens so far, T steps, V vocabulary, E
+end tokens.
 """
 
 import math
@@ -35,17 +35,19 @@ from .incremental_decoder_vaswani_transformer import IncrementalDecoder, is_plai
 
 logger = logging.get_logger(__name__)
 
-# A log-probability below this marks a missing hypothesis: transformers adds -1e9 to it, and real
-# ones are far higher.
+# As in transformers, -1e9 is added to the log-probability of a beam that must not continue. Real
+# log-probabilities are far higher. So a log-probability below NO_HYPOTHESIS means that there is no
+# hypothesis.
+_EXCLUDED = -1.0e9
 NO_HYPOTHESIS = -1.0e8
 
 PAPER_BEAMS = 4  # beam size in section 6.1
 PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
-PAPER_OVER_SOURCE = 50  # limit in section 6.1: this many tokens more than the source
+PAPER_OVER_SOURCE = 50  # limit in section 6.1, in tokens more than the source
 GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
 
-# Processors that treat rows independently of each other and of their index, and never raise a
-# log-probability above 0.
+# Processors whose result for a row depends neither on the other rows nor on the row's index. They
+# also never raise a log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.ForcedEOSTokenLogitsProcessor,
@@ -64,14 +66,16 @@ ROW_BY_ROW = {
 
 _BLOCK = 64  # tokens per block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
-_STEPS_BETWEEN_LOOKS = 8  # on a device, because each look is a sync
-# Finished sentences are dropped when at most this share of the batch is left. Dropping copies the
-# rest, and on a GPU a new graph must be captured, too.
+# On an accelerator, looking at the results of a step is a sync, so the loop looks every few steps.
+_STEPS_BETWEEN_LOOKS = 8
+# Finished sentences are dropped when at most this share of the batch is still open. Dropping them
+# costs a copy of the open ones, and on a GPU also the capture of a new graph.
 _WORTH_DROPPING = 0.75
-_WORTH_DROPPING_ON_DEVICE = 0.25
+_WORTH_DROPPING_ON_ACCELERATOR = 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_OF_THREAD = threading.local()  # its `captured` maps a device to (stream, last graph)
-_CACHES = {"cache", "past_key_values"}  # argument names in transformers since 5.24, and before
+_OF_THREAD = threading.local()  # `captured`: stream and last graph by device
+_CACHES = {"cache", "past_key_values"}  # name of the cache since transformers 5.24, and before
+# Arguments of transformers' loops that the searches of this file support.
 _ARGUMENTS = {
     "attention_mask",
     "encoder_outputs",
@@ -94,7 +98,7 @@ def gnmt_length_penalty(
 
     Args:
         length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
-        alpha: Exponent; 0 scores by log-probability alone, larger values favor longer output.
+        alpha: Exponent. With 0 the score is the log-probability. Larger values favor longer output.
         offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and
             transformers.
 
@@ -106,7 +110,7 @@ def gnmt_length_penalty(
 def check_length_penalty(alpha: Any, offset: Any) -> None:
     """Raise ValueError if `gnmt_length_penalty` cannot use this exponent or offset.
 
-    None is not checked.
+    None, which stands for a default, is accepted.
     """
     if alpha is not None and not (isinstance(alpha, (int, float)) and -10 <= alpha <= 10):
         raise ValueError(
@@ -121,7 +125,7 @@ def check_length_penalty(alpha: Any, offset: Any) -> None:
 
 
 def check_over_source(over_source: Any) -> None:
-    """Raise ValueError unless `max_new_tokens_over_source` is a number of tokens or None."""
+    """Raise ValueError if `max_new_tokens_over_source` is neither a number of tokens nor None."""
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             "`max_new_tokens_over_source` must be a whole number of at least 0 or None, got "
@@ -130,7 +134,7 @@ def check_over_source(over_source: Any) -> None:
 
 
 def check_scores(has_nan: torch.Tensor | int) -> None:
-    """Raise ValueError if the model gave NaN scores, because no hypothesis is best then."""
+    """Raise ValueError if the model gave NaN scores, because NaN cannot be ranked."""
     if has_nan:
         raise ValueError(
             "The model's scores must be numbers, got NaN. Its weights are broken, its states "
@@ -142,10 +146,10 @@ def check_scores(has_nan: torch.Tensor | int) -> None:
 def process(
     processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor
 ) -> torch.Tensor:
-    """Return (R, V) scores after a processor that reads the (R, L) prefixes.
+    """Return the (R, V) scores after a processor, which also reads the (R, L) prefixes.
 
-    The scores may be changed in place. On a CPU, a processor that forbids some tokens writes only
-    their columns, while transformers copies all scores.
+    On a CPU, processors that only forbid tokens are not called, because they would copy all scores.
+    Instead the columns of these tokens are set to -inf, in place.
     """
     kind = type(processor)
     length = prefixes.shape[1]
@@ -172,7 +176,8 @@ def process(
     return scores
 
 
-# Processors that never raise a log-probability above 0. With others, the stopping bound is invalid.
+# Processors that never raise a log-probability above 0. With other processors, a running hypothesis
+# has no best possible score; see `SearchRule.can_improve`.
 NEVER_POSITIVE = ROW_BY_ROW | {
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
     logits_process.PrefixConstrainedLogitsProcessor,
@@ -183,7 +188,7 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 class SearchRule:
     """Scoring and stopping rule of one beam search.
 
-    In transformers' loop it takes the place of the number `length_penalty`.
+    The loop of transformers gets the rule as its `length_penalty`.
     """
 
     alpha: float  # exponent of the length penalty
@@ -191,8 +196,8 @@ class SearchRule:
     limits: torch.Tensor  # (B, 1) maximum number of generated tokens of each sentence
     num_wanted: int  # hypotheses to return for each sentence
     is_bounded: bool  # True if no processor can raise a log-probability above 0
-    # (B, N) scores of finished hypotheses, best first, -inf if there is none. Only transformers'
-    # loop sets them.
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none. They are set
+    # only in transformers' loop.
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
@@ -204,8 +209,9 @@ class SearchRule:
     ) -> torch.Tensor:
         """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
 
-        To enter, it must beat the `num_wanted`-th best finished hypothesis. If a processor may
-        raise scores, there is no bound. Then it is compared with the N-th best finished one, as in
+        To enter them, the best possible score of a running hypothesis must beat the `num_wanted`-th
+        best finished hypothesis. If a processor may raise log-probabilities, a score can become
+        even better. Then the comparison is with the N-th best finished hypothesis, as in
         transformers.
 
         Args:
@@ -217,9 +223,9 @@ class SearchRule:
         worst_wanted = finished[:, rank - 1 : rank]
         best_running = running[:, :1]
         is_running = best_running > NO_HYPOTHESIS
-        # A log-probability falls with every token. So the best possible score keeps the present
-        # log-probability and has the length with the largest penalty: the limit, or with
-        # alpha < 0 one more token.
+        # Log-probabilities are at most 0 and fall with every token. So the best possible score is
+        # the present log-probability divided by the largest penalty that is still to come: that of
+        # the limit, or with alpha < 0 that of one more token.
         best_length: torch.Tensor | int
         if self.alpha >= 0:
             best_length = self.limits.to(running.dtype)
@@ -237,9 +243,15 @@ def can_search(
     generation_config: GenerationConfig,
     arguments: dict[str, Any],
 ) -> bool:
-    """Return True if the searches of this file support these arguments.
+    """Return True if the searches of this file support a call of transformers' search.
 
-    Then they give the same results as transformers' loops.
+    Their results are then the same as those of transformers.
+
+    Args:
+        model: The model.
+        stopping_criteria: Stopping criteria of the call.
+        generation_config: Generation config of the call.
+        arguments: Further arguments of transformers' search.
     """
     config = generation_config
     returns_scores = config.output_scores or config.output_logits
@@ -252,6 +264,7 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
+    # These two count as not given if they are False. The searches always use a cache.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -259,7 +272,7 @@ def can_search(
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
-    """Return True if the searches of this file end wherever `criterion` would end them."""
+    """Return True if `criterion` ends no hypothesis earlier than the searches of this file do."""
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
@@ -274,7 +287,7 @@ class SearchTask:
     """Arguments and decoder state of one call of `generate`."""
 
     decoder: IncrementalDecoder
-    prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
+    prompt: torch.Tensor  # (B, P) `<s>` and, if there is one, a forced prefix
     limits: torch.Tensor  # (B,) maximum number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
@@ -291,6 +304,8 @@ class SearchTask:
         arguments: dict[str, Any],
     ) -> "SearchTask":
         """Make a task from the arguments of transformers' search.
+
+        Its decoder has already read the prompt, except for the last token.
 
         Args:
             model: A model for which `can_search` is true.
@@ -317,9 +332,9 @@ class SearchTask:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Return True if every processor treats rows independently.
+        """Return True if every processor treats each row by itself.
 
-        Then finished sentences can be dropped from the batch.
+        Only then can finished sentences be dropped from the batch.
         """
         return all(type(each) in ROW_BY_ROW for each in self.processors)
 
@@ -328,8 +343,9 @@ class SearchTask:
     ) -> Iterable[torch.Tensor]:
         """Yield the scores (.., V) after the processors, for consecutive parts of the rows.
 
-        Other processors than those of `is_row_by_row` get all rows at once. They get copies made
-        outside of inference mode, because they may keep them.
+        If `is_row_by_row` is true, each part is processed by itself. Otherwise the processors get
+        all rows at once, in normal tensors instead of inference tensors, because a processor may
+        keep them for later.
 
         Args:
             parts: Scores (.., V) of consecutive parts of the R rows.
@@ -367,24 +383,25 @@ class SearchTask:
         Args:
             tokens: (A, C) newest tokens.
             limits: (A, 1) maximum number of generated tokens.
-            length: Number of generated tokens with the newest one, broadcastable to (A, C).
+            length: Number of generated tokens, the newest included; broadcastable to (A, C).
         """
         is_end_token = (tokens.unsqueeze(-1) == self.ends).any(dim=-1)
         return is_end_token | (limits <= length)
 
 
 class Candidates(NamedTuple):
-    """The best continuations of a step, best first."""
+    """The candidates of a step: hypotheses with one more token, best first."""
 
-    scores: torch.Tensor  # (A, C) log-probabilities
-    tokens: torch.Tensor  # (A, C) last tokens
-    parents: torch.Tensor  # (A, C) beams that they continue
+    scores: torch.Tensor  # (A, C) log-probabilities of the hypotheses
+    tokens: torch.Tensor  # (A, C) their newest tokens
+    parents: torch.Tensor  # (A, C) beams that these tokens continue
 
 
 class Search:
-    """Base of both searches: a loop of steps that write in place.
+    """Base of both searches: a loop of steps.
 
-    Steps on a device never sync. The loop looks at their results every few steps.
+    On an accelerator, steps write in place and never sync, so that they can be captured as CUDA
+    graphs. The loop looks at their results every few steps.
     """
 
     def __init__(self, task: SearchTask, num_beams: int) -> None:
@@ -392,21 +409,27 @@ class Search:
         num_sentences = len(limits)
         self._task = task
         self._num_steps = int(limits.max())
-        # The A sentences still searched: their indices in the batch (A,), whether their results
+        # For the A sentences still searched: their indices in the batch (A,), True if their results
         # can still change (A,), and their limits (A, 1).
         self._sentences = torch.arange(num_sentences, device=limits.device)
         self._is_open = torch.ones_like(self._sentences, dtype=torch.bool)
         self._limits = limits.unsqueeze(1)
-        # (A, 2, N) the newest token of each beam and its parent beam, with a view of each.
+        # (A, 2, N) the newest token of each beam and the beam that it continues. `_tokens` (A, N)
+        # and `_parents` (A, N) are views of it.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
         self._newest = torch.stack((tokens, task.decoder.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
-        # (A, N, L) all tokens before the newest, kept up to date for processors only.
+        # (A, N, L) all tokens before the newest; updated only if there are processors.
         self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
-        # (T, B, 2, N) `_newest` of every step; hypotheses are read back from it.
+        # (T, B, 2, N) `_newest` of every step. Hypotheses are read back from this tensor.
         self._history = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
-        # Index of the current step in `_history`. On a device it is a (1,) tensor, because a CUDA
-        # graph repeats any Python number of the step that was captured.
+        # Index of the current step in `_history`. On an accelerator it is a (1,) tensor, because in
+        # a CUDA graph a Python number would keep its value from the capture.
+        #
+        # The decoder has two more counters, which start after the prompt instead of at 0. A step
+        # increments `_step_index` (in `_advance`) and `decoder._position` (in `decoder.step`), so
+        # that a replayed graph increments both. `decoder.length` is a Python number for the code
+        # between steps, and `_run` increments it.
         self._step_index: torch.Tensor | int = 0
         if task.decoder.is_static:
             self._step_index = limits.new_zeros(1)
@@ -415,7 +438,8 @@ class Search:
     def _length(self) -> torch.Tensor | int:
         """Return the number of generated tokens after the current step.
 
-        On a device it is a () tensor in float64, as precise as the numbers of Python.
+        On an accelerator the number is a () tensor in float64, so that penalties are as precise as
+        with a Python number.
         """
         if isinstance(self._step_index, int):
             return self._step_index + 1
@@ -425,7 +449,7 @@ class Search:
         raise NotImplementedError
 
     def _advance(self) -> None:
-        """Run one step and store its tokens and parents."""
+        """Run one step and store its tokens and parents in `_history`."""
         self._step()
         self._history[self._step_index, self._sentences] = self._newest
         self._step_index += 1
@@ -433,14 +457,15 @@ class Search:
     def _run(self) -> None:
         """Search until all results are final.
 
-        On a GPU, the second step with the same shapes is captured as a CUDA graph, which runs this
-        step and the following ones. The first step loads the kernels.
+        On a GPU, the first step after a change of shapes is run as it is, and loads the kernels.
+        The second is captured as a CUDA graph. The graph is replayed for this step and the
+        following ones, until the shapes change again.
         """
         decoder = self._task.decoder
         uses_graphs = can_capture(decoder.device) and not self._task.processors
         worth_dropping = _WORTH_DROPPING
         if decoder.is_static:
-            worth_dropping = _WORTH_DROPPING_ON_DEVICE
+            worth_dropping = _WORTH_DROPPING_ON_ACCELERATOR
 
         advance = self._advance
         num_alike = 0  # steps since the shapes last changed
@@ -455,6 +480,7 @@ class Search:
             decoder.length += 1
 
             is_look_due = step % _STEPS_BETWEEN_LOOKS == 0 or step == self._num_steps
+            # Without room for another token, always look: a further step would raise an error.
             if decoder.is_static and decoder.has_room and not is_look_due:
                 continue
             check_scores(self._task.has_nan)
@@ -480,6 +506,8 @@ class Search:
     def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
         """Yield the scores (.., V) of the next tokens after the processors.
 
+        If there are processors, the prefixes are updated first.
+
         Args:
             parts: Scores (.., V) of consecutive parts of the R rows.
         """
@@ -491,9 +519,15 @@ class Search:
 
 
 class BeamSearch(Search):
-    """Section 6.1's beam search, with the results of transformers' loop under the same rule.
+    """Section 6.1's beam search.
 
-    With `is_early` the search of a sentence ends when it has N finished hypotheses.
+    The results are those of transformers' loop with the same rule.
+
+    Args:
+        task: Arguments and decoder state.
+        rule: Scoring and stopping rule.
+        num_beams: Number of beams N.
+        is_early: Whether the search of a sentence ends when it has N finished hypotheses.
     """
 
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
@@ -501,16 +535,18 @@ class BeamSearch(Search):
         self._rule = rule
         self._num_beams = num_beams
         self._is_early = is_early
+        # As many as in transformers: even if every beam ends with each of the E end tokens, N
+        # candidates do not end.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams
-        # Finished hypotheses, best first: (B, N) scores, -inf if there is none, and (B, N, 3)
-        # length, last token and parent beam of the last token.
+        # Finished hypotheses, best first: their scores (B, N), -inf if there is none, and for each
+        # its length, its last token and the beam that this token continues (B, N, 3).
         self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.decoder.dtype)
         self._endings = task.limits.new_zeros(*shape, 3)
-        # (A, N) log-probabilities of running hypotheses. The first step continues only one beam,
-        # because all beams are equal.
+        # (A, N) log-probabilities of running hypotheses. All beams begin with the same prompt, so
+        # the first step continues only the first of them.
         self._running = torch.zeros_like(self._scores)
-        self._running[:, 1:] = 10 * NO_HYPOTHESIS
+        self._running[:, 1:] = _EXCLUDED
 
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Search all sentences, and return their n best hypotheses.
@@ -519,9 +555,10 @@ class BeamSearch(Search):
             padding: Id that fills the positions after the end of a hypothesis.
 
         Returns:
-            (B * n, P + T) prompts with hypotheses; (B * n, T) the row of transformers' B * N rows
-            that each token continues, -1 after the end; (B * n,) scores, -inf if there is no
-            hypothesis.
+            Three tensors. The first has the prompts with the hypotheses (B * n, P + T). The second
+            has the `beam_indices` of transformers (B * n, T): for each token, the index of the row,
+            of B * N, that it continues, and -1 after the end. The third has the scores (B * n,),
+            -inf if there is no hypothesis.
         """
         self._run()
         num_wanted = self._rule.num_wanted
@@ -541,15 +578,24 @@ class BeamSearch(Search):
     def _read_back(
         self, lengths: torch.Tensor, last_tokens: torch.Tensor, last_parents: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Read hypotheses back from `_history`.
+        """Read hypotheses back from `_history`, from the last token to the first.
+
+        For example, two steps with two beams have stored these tokens and parents:
+
+            step 0: beam 0 = (a, parent 0), beam 1 = (b, parent 0)
+            step 1: beam 0 = (c, parent 1), beam 1 = (d, parent 0)
+
+        A hypothesis of length 3 has the last token `</s>` and the last parent 0. Beam 0 of step 1
+        gives its second token, c, and the parent 1. Beam 1 of step 0 gives its first token, b, and
+        the parent 0. So the tokens are b, c, `</s>`, and the beams that they continue are 0, 1, 0.
 
         Args:
             lengths: (B, n) number of tokens of each hypothesis, 0 if there is none.
-            last_tokens: (B, n) last token of each.
-            last_parents: (B, n) the beam that the last token continues.
+            last_tokens: (B, n) last token of each hypothesis.
+            last_parents: (B, n) beam that the last token continues.
 
         Returns:
-            (B, n, T) tokens and (B, n, T) the beams that they continue, -1 after the end.
+            The tokens (B, n, T) and the beams that they continue (B, n, T), both -1 after the end.
         """
         longest = int(lengths.max())
         sequences = lengths.new_full((*lengths.shape, longest), -1)
@@ -558,8 +604,8 @@ class BeamSearch(Search):
         beam = last_parents
         for length in range(longest, 0, -1):
             if length < longest:
-                # One step back: the token of `beam` in this step, and the beam it continues.
-                # Hypotheses that end at this length begin with their last token instead.
+                # For longer hypotheses, look up the token of `beam` in this step, and the beam that
+                # this token continues. Hypotheses of this length start with their last token.
                 is_inside = lengths > length
                 tokens, parents = self._history[length - 1].unbind(1)
                 token = torch.where(is_inside, tokens.gather(1, beam), last_tokens)
@@ -570,7 +616,7 @@ class BeamSearch(Search):
         return sequences, beams
 
     def _step(self) -> None:
-        """Continue with the best N candidates that do not end.
+        """Finish the candidates that end, and continue with the best N of the others.
 
         A sentence stays open while its running hypotheses can still change its result.
         """
@@ -579,7 +625,7 @@ class BeamSearch(Search):
         is_end = self._task.ended(candidates.tokens, self._limits, length)
         self._finish(candidates, is_end, length)
 
-        scores = torch.where(is_end, candidates.scores + 10 * NO_HYPOTHESIS, candidates.scores)
+        scores = torch.where(is_end, candidates.scores + _EXCLUDED, candidates.scores)
         scores, order = scores.topk(self._num_beams)
         self._running.copy_(scores)
         torch.gather(candidates.tokens, 1, order, out=self._tokens)
@@ -591,7 +637,7 @@ class BeamSearch(Search):
             self._is_open &= (finished == -torch.inf).any(dim=1)
 
     def _continuations(self) -> Candidates:
-        """Return the best continuations of the newest tokens."""
+        """Run the decoder on the newest tokens, and return their best continuations."""
         decoder = self._task.decoder
         states = decoder.step(self._tokens, self._parents)
         row_scores = []
@@ -614,14 +660,14 @@ class BeamSearch(Search):
     def _finish(
         self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
     ) -> None:
-        """Add the candidates that end to the finished hypotheses, and keep the best N.
+        """Add the candidates that end to the finished hypotheses, and drop all but the best N.
 
-        Only the best N candidates may end.
+        Only the best N candidates may be added, as in transformers.
         """
         exists = candidates.scores > NO_HYPOTHESIS
         can_end = is_end & exists & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
-        # On a device this look would be a sync.
+        # This shortcut is for CPUs. On an accelerator, `any` would be a sync.
         if not self._task.decoder.is_static and not can_end.any():
             return
 
@@ -631,6 +677,7 @@ class BeamSearch(Search):
         scores, order = scores.topk(self._num_beams)
         self._scores[self._sentences] = scores
 
+        # Unlike `length`, which is in float64 on an accelerator, these are integers.
         lengths = torch.zeros_like(candidates.tokens) + self._step_index + 1
         new_endings = torch.stack((lengths, candidates.tokens, candidates.parents), dim=-1)
         endings = torch.cat((self._endings[self._sentences], new_endings), dim=1)
@@ -646,7 +693,9 @@ class BeamSearch(Search):
 class GreedySearch(Search):
     """Greedy search: the best token at every step.
 
-    `padding` is the id after the end of a sentence.
+    Args:
+        task: Arguments and decoder state.
+        padding: Id that fills the positions after the end of a sentence.
     """
 
     def __init__(self, task: SearchTask, padding: int) -> None:
@@ -654,7 +703,7 @@ class GreedySearch(Search):
         self._padding = padding
 
     def run(self) -> torch.Tensor:
-        """Search all sentences, and return prompts with generated tokens (B, P + T)."""
+        """Search all sentences, and return the prompts with the generated tokens (B, P + T)."""
         self._run()
         tokens = self._history[:, :, 0, 0].T  # (B, T)
         limits = self._task.limits.unsqueeze(1)
@@ -684,9 +733,9 @@ def can_capture(device: torch.device) -> bool:
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
     """Capture a step as a CUDA graph, and return a function that replays the graph.
 
-    A replay costs one launch. The capture itself computes nothing. If it fails, the step itself is
-    returned. The graphs of a thread use one memory pool, one after the other. The last graph keeps
-    the pool for the next search.
+    A replay costs one launch. The capture does not run the step. If the capture fails, `step`
+    itself is returned. A thread uses one graph at a time, so all its graphs share one memory pool.
+    The last graph is kept, which keeps the pool for the next search.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
@@ -720,9 +769,9 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the `k` best scores of each row of (R, V) and their indices, best first.
 
-    If V is smaller than `k`, all scores are returned. Large inputs are searched in two steps: find
-    the blocks of tokens with the best maxima, then the best scores in these blocks. This is twice
-    as fast on a CPU.
+    If V is smaller than `k`, all scores are returned. Large inputs are searched in two steps: first
+    for the `k` blocks of tokens with the largest maxima, then for the best scores in these blocks.
+    On a CPU, this is twice as fast as one step.
     """
     num_rows, num_tokens = scores.shape
     num_blocks = num_tokens // _BLOCK

@@ -13,8 +13,8 @@ logger = logging.get_logger(__name__)
 
 _BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 
-# The paper's models, as the fields that differ from the base model. Rows D3 and D4 of Table 3 are
-# the base model, trained with another label smoothing.
+# For each of the paper's models, the fields in which it differs from the base model. Rows D3 and D4
+# of Table 3 are the base model, trained with another label smoothing.
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     "big": _BIG,
@@ -53,8 +53,8 @@ _SIZES = (
 )
 _POSITION_ENCODINGS = ("sinusoidal", "learned")
 
-# Where this package is not installed, transformers loads these classes from the checkpoint's own
-# files.
+# If this package is not installed, transformers loads these classes from the Python files in the
+# checkpoint.
 _AUTO_MAP = {
     "AutoConfig": "configuration_vaswani_transformer.VaswaniTransformerConfig",
     "AutoModel": "modeling_vaswani_transformer.VaswaniTransformerModel",
@@ -66,7 +66,7 @@ _PIPELINE = {
     "type": "text",
 }
 
-# Keys that transformers reads from a config.json although a new config has none of them.
+# Keys that transformers accepts in a config.json, although `to_dict` of a new config lacks them.
 _LIBRARY_KEYS = {
     "attn_implementation",
     "experts_implementation",
@@ -96,12 +96,12 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         activation_dropout: Dropout rate after the ReLU of the feed-forward layers.
         attention_bias: Whether the projections of attention have biases.
         position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
-        max_position_embeddings: Number of stored positions. It limits learned positions. Sinusoids
-            beyond it are computed in each call.
+        max_position_embeddings: Number of positions in the table of encodings. With learned
+            positions it is the length limit. Later sinusoids are computed in each call.
         layer_norm_eps: Epsilon of LayerNorm.
         source_language: Language code of the source ("en"), or None.
         target_language: Language code of the target ("de"), or None.
-        use_cache: Whether decoding keeps keys and values.
+        use_cache: Whether decoding keeps keys and values in a cache.
         tie_word_embeddings: Whether encoder, decoder and output projection share one matrix.
 
     Raises:
@@ -126,7 +126,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     d_model: int = 512
     d_ff: int = 2048
     num_heads: int = 8
-    if TYPE_CHECKING:  # never None after __post_init__
+    if TYPE_CHECKING:  # for type checkers they are numbers, because __post_init__ replaces None
         d_k: int = 0
         d_v: int = 0
     else:
@@ -152,7 +152,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        # Accept transformers' names of the fields, too, before `d_k` and `d_v` are derived.
+        # First set the fields that were passed under transformers' names, because `d_k` and `d_v`
+        # may be derived from them.
         for alias in kwargs.keys() & self.attribute_map.keys():
             setattr(self, alias, kwargs.pop(alias))
         self._check_fields()
@@ -220,22 +221,31 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Read a config as transformers does, and warn of unknown fields.
+        """Make a config from the fields of a config.json, and warn of unknown fields.
+
+        If `d_k` and `d_v` were derived from the saved sizes, and a keyword argument changes these
+        sizes, `d_k` and `d_v` are derived again.
+
+        Args:
+            config_dict: The fields of the config.json.
+            **kwargs: Fields that replace those of `config_dict`, and options of transformers.
 
         Raises:
             ValueError: A field names a kernel of the Hub, which is code of others, or another file
                 of weights.
         """
         for name, value in config_dict.items():
-            fault = None
-            if "attn_implementation" in name and "/" in str(value):  # such as "owner/name"
-                fault = "name a kernel of the Hub"
-            elif value and name == "transformers_weights":
-                fault = "be"
-            if fault:
+            rule = None
+            names_kernel = "attn_implementation" in name and "/" in str(value)  # "owner/name"
+            names_weights = name == "transformers_weights" and value
+            if names_kernel:
+                rule = "must not name a kernel of the Hub in a config.json"
+            elif names_weights:
+                rule = "must not be in a config.json"
+            if rule:
                 raise ValueError(
-                    f"`{name}` must not {fault} in a config.json, got {value!r}. Delete it there, "
-                    "or pass it to from_pretrained if you trust that code."
+                    f"`{name}` {rule}, got {value!r}. Delete it there, or pass it to "
+                    "from_pretrained if you trust that code."
                 )
 
         known = {
@@ -251,7 +261,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 "vaswani_transformer does not know. They are kept but have no effect. If a newer "
                 "version saved them, update the package."
             )
-        # If the caller changes the sizes that `d_k` and `d_v` were derived from, derive them again.
+
+        # transformers sets the fields of `kwargs` after it has made the config, when `d_k` and
+        # `d_v` have been derived from the old sizes. So pass the new sizes in `config_dict`
+        # instead.
         sizes = kwargs.keys() & {"d_model", "hidden_size", "num_heads", "num_attention_heads"}
         if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:
             saved: Any = super().from_dict(config_dict)
@@ -264,7 +277,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def language_pair(self) -> tuple[str, str] | None:
-        """Return the language codes of source and target, or None unless both are set."""
+        """Return the language codes of source and target, or None if one of them is unset."""
         if self.source_language and self.target_language:
             return self.source_language, self.target_language
         return None
@@ -277,9 +290,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
-        """Return the pipelines in the checkpoint's own files.
+        """Return the pipelines that transformers loads from the Python files in a checkpoint.
 
-        An installed package registers its pipelines itself.
+        If this class is from an installed package, there are none: the package registers its
+        pipelines itself.
         """
         is_checkpoint_code = type(self).__module__.startswith("transformers_modules")
         if is_checkpoint_code:
@@ -291,7 +305,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         """Ignore the value of a config.json, because the pipelines follow from the languages."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields, and the maps by which transformers loads a checkpoint's own files."""
+        """Return all fields, and the tables that tell transformers which class is in which file."""
         return {
             **super().to_dict(),
             "auto_map": dict(_AUTO_MAP),

@@ -6,8 +6,9 @@ torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs on
 contains oneDNN, which uses AVX-512 on other CPUs too, in the same precision.
 `torch.backends.mkldnn.enabled = False` turns oneDNN off.
 
-oneDNN and MKL round differently. So the choice never depends on a timing: a resumed run on the same
-machine makes the same choices and gives the same numbers as an uninterrupted one.
+oneDNN and MKL round differently. So the choice between them depends on the CPU and on the sizes
+of the matrices, never on a timing: a run that is resumed on the same machine makes the same choices
+and gives the same numbers as an uninterrupted run.
 
 Shapes: N rows, I input features, O output features, V vocabulary, D width of an embedding.
 """
@@ -26,18 +27,20 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 logger = logging.getLogger(__name__)
 
-# N * I * O; for smaller products the call to oneDNN costs more than it saves
+# Fewest multiplications (N * I * O) for oneDNN. For smaller products, calling it costs more than it
+# saves.
 _FEWEST_PRODUCTS = 2**21
-# I * O by CPU capability; MKL is faster with smaller weights
+# Fewest elements (I * O) of a weight that is packed, by CPU capability. MKL is faster for smaller
+# matrices.
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}
-_NUM_VALUES = 2**16  # of a 16-bit random number
+_NUM_VALUES = 2**16  # number of values that a 16-bit random number can have
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` that calls `linear`."""
+    """`nn.Linear` that computes with oneDNN where it is faster; see `linear`."""
 
-    # Number of outputs of the matrix that this layer is initialized as a part of. It is set only if
-    # several layers are initialized as one matrix.
+    # Set only if several layers are initialized as parts of one matrix: the number of outputs of
+    # the whole matrix.
     init_fan_out: int
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -76,8 +79,8 @@ def linear(
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
     """Return True if `multiply` should compute the product of `input` (..., I) and `weight` (O, I).
 
-    It should for large enough plain fp32 tensors on a CPU where oneDNN is faster. It must not under
-    compilation, tracing, autocast, forward-mode differentiation and torch dispatch modes.
+    It should if both are plain fp32 tensors, large enough, on a CPU where oneDNN is faster. It must
+    not under compilation, tracing, autocast, forward-mode differentiation or torch dispatch modes.
     """
     return (
         input.dtype == weight.dtype == torch.float32
@@ -87,11 +90,12 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.layout == weight.layout == torch.strided
         and weight.ndim == 2
         and input.shape[-1] == weight.shape[1]
-        # before sizes are compared, because a comparison would compile one graph per outcome
+        # Check this before the sizes. Otherwise torch.compile would make one graph per outcome of
+        # the comparison.
         and not torch.compiler.is_compiling()
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch does not export it
         and not is_in_torch_dispatch_mode()
         and forward_ad._current_level < 0
         and bool(torch.backends.mkldnn.enabled)
@@ -125,7 +129,7 @@ def multiply(
 def pack(weight: torch.Tensor) -> torch.Tensor:
     """Return a copy of `weight` (O, I) in oneDNN's memory layout.
 
-    It speeds up products with few rows.
+    Products of few rows with this copy are faster.
     """
     num_rows = 64  # the layout is the same for every number of rows above 1
     packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, num_rows)
@@ -136,7 +140,7 @@ def pack(weight: torch.Tensor) -> torch.Tensor:
 def onednn_is_faster() -> bool:
     """Return True if oneDNN multiplies fp32 matrices faster than MKL.
 
-    It does on CPUs with AVX-512 that are not Intel's. An unknown CPU counts as Intel's.
+    oneDNN is faster on CPUs with AVX-512 that are not Intel's. An unknown CPU counts as Intel's.
     """
     has_mkl = torch.backends.mkl.is_available()
     has_avx512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
@@ -149,7 +153,7 @@ def onednn_is_faster() -> bool:
 def can_pack(weight: torch.Tensor) -> bool:
     """Return True if products with a packed copy of `weight` (O, I) are right and fast.
 
-    Fast means faster than those of MKL.
+    They are fast if they are faster than MKL's.
     """
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
@@ -161,7 +165,7 @@ def is_fast_half(dtype: torch.dtype) -> bool:
 
 
 def _processor() -> str:
-    """Return a text that names the maker of the CPU, or "" if the system does not say."""
+    """Return a text that contains the name of the CPU's maker, or "" if the system has none."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -170,9 +174,9 @@ def _processor() -> str:
 
 @functools.cache
 def _onednn_is_right() -> bool:
-    """Return True if `multiply` and `pack` work on an example.
+    """Return True if `multiply` and `pack` give the right results for an example.
 
-    They call private operators of torch.
+    Both call private operators of torch, which may change with a release.
     """
     rows = torch.arange(-3.0, 3.0).view(2, 3)
     weight = torch.arange(12.0).view(4, 3)
@@ -193,7 +197,7 @@ def _onednn_is_right() -> bool:
 
 
 class _Linear(torch.autograd.Function):
-    """`multiply` with gradients."""
+    """Product rows @ weight.T + bias, computed by `multiply`, with gradients."""
 
     generate_vmap_rule = True
 
@@ -215,7 +219,8 @@ class _Linear(torch.autograd.Function):
         if needs_rows:
             rows_grad = linear(grad, weight.T)
         if needs_weight:
-            # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
+            # The gradient is grad.T @ rows (O, I). oneDNN copies its left operand if it is
+            # transposed, so the narrower matrix stands on the left.
             if grad.shape[1] > rows.shape[1]:
                 weight_grad = linear(rows.T, grad.T).T.contiguous()
             else:
@@ -228,9 +233,9 @@ class _Linear(torch.autograd.Function):
 class Dropout(nn.Dropout):
     """`nn.Dropout`, but cheaper in training on CPUs.
 
-    There the mask comes from 16-bit random numbers, drawn four at a time, and the rate is rounded
-    to a multiple of 1/65,536. The scale of kept elements follows the rounded rate, so the mean is
-    exact. The backward pass keeps the mask in one byte per element instead of four.
+    On a CPU, the mask comes from 16-bit random numbers, drawn four at a time. So the rate is
+    rounded to a multiple of 1/65,536. Kept elements are scaled by the rounded rate, so the mean is
+    exact. The mask that the backward pass needs takes one byte per element instead of four.
 
     Paper: section 5.4.
     """
@@ -238,10 +243,10 @@ class Dropout(nn.Dropout):
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
         """Zero elements of `input` with probability `p`, scale the others, and add `residual`.
 
-        The scale is 1 / (1 - p). Input, residual and result have the same shape. In training on
-        CPUs the addition takes no further memory.
+        The scale is 1 / (1 - p). `input`, `residual` and the result have the same shape. In
+        training on a CPU, adding `residual` takes no further memory.
         """
-        # An element is kept for this many of the 65,536 values of its random number.
+        # An element is kept if its random number is one of the `num_kept` lowest of 65,536 values.
         num_kept = round((1.0 - self.p) * _NUM_VALUES)
         if (
             not self.training
@@ -254,7 +259,7 @@ class Dropout(nn.Dropout):
                 return dropped
             return residual + dropped
 
-        # Each of the words, drawn from all int64 values, holds four random numbers.
+        # A random int64 word holds four random numbers from -32,768 to 32,767.
         num_words = -(-input.numel() // 4)
         words = torch.empty(num_words, dtype=torch.int64).random_(-(2**63), None)
         numbers = words.view(torch.int16)[: input.numel()]
@@ -264,7 +269,10 @@ class Dropout(nn.Dropout):
 
 
 class _MaskedScale(torch.autograd.Function):
-    """Input * mask * scale, plus the residual if there is one; all of the same shape."""
+    """The sum input * mask * scale + residual, or without a residual the product alone.
+
+    All tensors have the same shape.
+    """
 
     @staticmethod
     def forward(
@@ -293,7 +301,7 @@ class _MaskedScale(torch.autograd.Function):
 class Int8Linear(nn.Module):
     """Linear layer with an int8 weight and dynamically quantized activations.
 
-    The weight has one scale per output. All activations of a call share one scale. So the result
+    The weight has one scale per output. All activations of a call share one scale, so the result
     for a sentence depends slightly on the other sentences of its batch.
 
     Args:
@@ -322,7 +330,8 @@ class Int8Linear(nn.Module):
                 f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. "
                 "Use fp32."
             ) from error
-        # Without VNNI the kernels use 7 bits, because their 16-bit sums would overflow with 8.
+        # Without VNNI, activations must be quantized to 7 bits, because with 8 bits the 16-bit sums
+        # of the kernels would overflow.
         self._has_fewer_bits = not torch.cpu._is_vnni_supported()
 
     def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
@@ -347,11 +356,12 @@ def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
     """
     scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
     before = torch.backends.quantized.engine
-    if "fbgemm" in torch.backends.quantized.supported_engines:  # faster for few rows
+    if "fbgemm" in torch.backends.quantized.supported_engines:  # this engine is faster for few rows
         torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():
-            # A later torch will drop quantized tensors. Users need not act before it does.
+            # torch warns that a later release will drop quantized tensors. Users of this release
+            # need not act.
             warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
             integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(integers, bias)
@@ -377,7 +387,7 @@ def to_int8(model: nn.Module) -> None:
 
     The model must be in fp32 on the CPU. Layers that are already in int8 are left as they are.
     """
-    embeddings: dict[nn.Parameter, Int8Embedding] = {}  # modules with the same weight share a copy
+    embeddings: dict[nn.Parameter, Int8Embedding] = {}  # by weight, for tied layers
     layer: Any
     for parent in list(model.modules()):
         for name, layer in parent.named_children():
@@ -392,7 +402,8 @@ def to_int8(model: nn.Module) -> None:
                 continue
             setattr(parent, name, replacement.train(layer.training))
 
-    # Otherwise the remaining parameters keep the mapped checkpoint file in memory.
+    # The remaining parameters may be views of the memory-mapped checkpoint file. Copies let the
+    # file be unmapped.
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()
 

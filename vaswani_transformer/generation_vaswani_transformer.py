@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoding of section 6.1 inside transformers' `generate`.
 
-That is beam search with GNMT's length penalty, an exact stopping rule and at most 50 tokens more
-than the source.
+Section 6.1 uses beam search with GNMT's length penalty and at most 50 tokens more than the source.
+The stopping rule is exact: a search ends when no hypothesis can still enter the results.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
-`_beam_search`. These two run the search of this package (beam_search) if it supports the call,
-otherwise the loops of transformers. Both use the same rule (search).
+`_beam_search`. These two run a search of the beam_search file if it supports the call, and
+otherwise the loop of transformers. Both beam searches use the same `SearchRule`.
 
-Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * N with a sentence's
-beams adjacent.
+Shapes: B sentences, N beams, T target length, V vocabulary. There are B rows, or B * N rows with
+the beams of a sentence next to each other.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ logger = logging.get_logger(__name__)
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
     """Disable cuDNN's attention within the context.
 
-    On a GPU it needs 0.4 s or more for each new shape.
+    On a GPU, cuDNN's attention needs 0.4 s or more for each new shape.
     """
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
@@ -70,9 +70,11 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 
 class SourceLengthCriteria(StoppingCriteria):
-    """Stopping criterion with a limit for each sentence (B,), in tokens after the prompt.
+    """Stopping criterion with a limit for each sentence.
 
-    The prompt is `<s>`, followed by a forced prefix if there is one.
+    Args:
+        limits: (B,) maximum number of tokens after the prompt.
+        prompt_length: Length of the prompt, which is `<s>` and, if there is one, a forced prefix.
     """
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
@@ -100,9 +102,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
     The generation config has two more keys. `max_new_tokens_over_source` (50) limits the output of
     each sentence to the length of its source plus that many tokens, `</s>` included. Any
-    `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call or is in
-    a GenerationConfig passed to the call. A `max_length` in the model's own generation config is
-    ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
+    `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call, by
+    itself or in a GenerationConfig. A `max_length` in the model's own generation config does not
+    replace it, because evaluation with `Seq2SeqTrainer` writes a default there.
 
     `length_penalty_offset` (5) is c in ((c + length) / (c + 1))^alpha, where alpha is
     `length_penalty`. With 0 the penalty is length^alpha, as in fairseq and transformers.
@@ -117,16 +119,17 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     generation_config: Any  # with the keys of this package
 
     def _set_default_generation(self) -> None:
-        """Set section 6.1's penalty and limit.
+        """Set the offset of the length penalty and the limit of section 6.1.
 
-        The search stays greedy, as in any model built from a config.
+        The search stays greedy, as for every model of transformers that is built from a config.
         """
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET,
             max_new_tokens_over_source=PAPER_OVER_SOURCE,
             allow_custom_entries=True,
         )
-        # If this is True in a file, transformers drops the file's unknown keys.
+        # If a saved generation config has True here, loading it drops keys that transformers does
+        # not know.
         self.generation_config._from_model_config = False
 
     @functools.wraps(GenerationMixin.generate)
@@ -139,10 +142,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def set_default_search(self) -> None:
         """Make section 6.1's beam search the default of `generate`: beam 4 and alpha 0.6.
 
-        The trainer of this package calls this method, and so does loading without a
-        generation_config.json. Call it before you train a new model with the trainer of
-        transformers. Saving keeps the result. Nothing is changed if the generation config already
-        sets a number of beams or sampling, or lacks the keys of this package.
+        The trainer of this package calls this method. `from_pretrained` calls it if there is no
+        generation_config.json. Call it yourself before you train a new model with the trainer of
+        transformers. The default is saved with the model. Nothing changes if the generation config
+        already sets a number of beams or sampling, or if it lacks the keys of this package.
         """
         own = self.generation_config
         has_own_keys = hasattr(own, "max_new_tokens_over_source")
@@ -155,9 +158,25 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _prepare_generation_config(
         self, generation_config: Any, **kwargs: Any
     ) -> tuple[Any, dict[str, Any]]:
-        """Prepare the config of a call.
+        """Prepare the generation config of a call.
 
-        This chooses between the limits, and checks limit and length penalty.
+        The first of these limits that is set applies:
+
+        1. `max_new_tokens` or `max_length` as an argument of the call,
+        2. `max_new_tokens_over_source` as an argument of the call,
+        3. `max_new_tokens` of the passed or of the model's generation config, or `max_length` of
+           the passed one,
+        4. `max_new_tokens_over_source` of the passed or of the model's generation config,
+        5. `max_length` of the model's generation config, as in transformers.
+
+        `max_new_tokens_over_source=None` as an argument of the call leaves out 2 and 4. If both
+        `max_new_tokens` and `max_length` are set, transformers uses `max_new_tokens`. A passed
+        config that equals the model's, or holds defaults that `Seq2SeqTrainer` wrote, does not
+        count as a choice of `max_length`.
+
+        Raises:
+            ValueError: `max_new_tokens_over_source`, `length_penalty` or `length_penalty_offset` is
+                out of range.
         """
         own = self.generation_config
         passed = {}
@@ -165,7 +184,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             passed = generation_config.to_dict()
             is_own = passed == own.to_dict()
             if is_own or _holds_trainers_defaults(generation_config):
-                passed["max_length"] = None  # a default, not a choice for this call
+                passed["max_length"] = None  # a default that nobody chose for this call
         is_limit_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
@@ -176,14 +195,16 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
 
         if is_limit_given:
-            other_limits = kwargs
+            other_limits = kwargs  # item 1 of the list
         else:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-            other_limits = {**given, "max_new_tokens": prepared.max_new_tokens}
+            other_limits = {**given, "max_new_tokens": prepared.max_new_tokens}  # items 1 and 3
         for name in ("max_length", "max_new_tokens"):
             if other_limits.get(name) is not None:
                 over_source = None
 
+        # If the model's generation config has the keys of this package but no length penalty, the
+        # penalty is the paper's.
         if given.get("length_penalty") is None and own.length_penalty is None:
             prepared.length_penalty = 1.0  # as in transformers
             if hasattr(own, "max_new_tokens_over_source"):
@@ -208,14 +229,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return prepared, model_kwargs
 
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
-        """Set the length of the buffers to the longest limit of the batch.
+        """Set the limit of the batch, which is that of its longest source.
 
-        Each sentence still ends at its own limit.
+        Each sentence still ends at its own limit; see `_limits`.
         """
         over_source = generation_config.max_new_tokens_over_source
         if over_source is not None:
             longest = kwargs["inputs_tensor"].shape[1] + over_source
             if self.config.position_encoding == "learned":
+                # The last token is not an input of the decoder, so it needs no position.
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
                 longest = min(longest, room)
             generation_config.max_new_tokens = longest
@@ -238,7 +260,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                     self, input_ids, limits, logits_processor, generation_config, kwargs
                 )
                 found = GreedySearch(task, self._padding(generation_config)).run()
-            sequences: Any = found.clone()  # a normal tensor, outside of inference mode
+            sequences: Any = found.clone()  # callers get a normal tensor, no inference tensor
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateEncoderDecoderOutput(sequences)
@@ -259,7 +281,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         generation_config: Any,
         **kwargs: Any,
     ) -> Any:
-        """Run beam search by the paper's rule on (B * N, T) rows."""
+        """Run beam search with the paper's score and stopping rule."""
         limits = self._limits(input_ids, generation_config, kwargs)
         rule = SearchRule(
             alpha=generation_config.length_penalty,
@@ -277,7 +299,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 is_early = generation_config.early_stopping is True
                 search = BeamSearch(task, rule, generation_config.num_beams, is_early)
                 found = search.run(self._padding(generation_config))
-            # normal tensors, outside of inference mode
+            # Callers get normal tensors, no inference tensors.
             sequences, beams, scores = (each.clone() for each in found)
             if not generation_config.return_dict_in_generate:
                 return sequences
@@ -296,11 +318,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         logits_processor: LogitsProcessorList,
         **arguments: Any,
     ) -> Any:
-        """Run transformers' loop by `rule`.
+        """Run the beam search of transformers with `rule`.
 
-        The loop passes its `length_penalty` to two methods that are overridden below, so the rule
-        takes its place. Finished sequences are padded with `<pad>`. Transformers would pad with
-        `</s>`, because it reads the id 0 of `<pad>` as no id.
+        transformers passes its `length_penalty` to `_update_finished_beams` and
+        `_check_early_stop_heuristic`. Both are overridden below, and take the rule instead of the
+        number.
+
+        Finished sequences are padded with `<pad>`. transformers would pad them with `</s>`, because
+        it takes the id 0 of `<pad>` for a missing id. So it pads with -1 here, and -1 is replaced
+        afterwards.
         """
         prompt_length = input_ids.shape[1]
         limits = rule.limits.squeeze(1)
@@ -332,7 +358,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         mask = arguments.get("attention_mask")
         encoded = arguments["encoder_outputs"][0]
         over_source = config.max_new_tokens_over_source
-        longest = config.max_length - input_ids.shape[1]  # for the longest source
+        longest = config.max_length - input_ids.shape[1]  # limit of the longest source
         limits = torch.full((len(encoded),), longest, device=encoded.device)
         if over_source is not None and mask is not None:
             source_lengths = (mask != 0).sum(dim=-1)
@@ -351,8 +377,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     ) -> tuple[torch.Tensor, ...]:
         """Score the hypotheses that end in this step by GNMT's penalty.
 
-        Excluded hypotheses get -inf. Transformers adds -1e9 instead. With a negative alpha, real
-        scores can be as low, and in fp32 a score is lost when -1e9 is added.
+        Hypotheses that do not end get -inf, while transformers adds -1e9 to their scores. With a
+        negative alpha, real scores can be lower than -1e9. In fp32, a score is rounded away when
+        -1e9 is added to it.
         """
         log_probs = state["topk_log_probs"]
         is_finished = state["is_sent_finished"]
@@ -364,6 +391,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         state["topk_log_probs"] = torch.where(ends, log_probs / penalty, -torch.inf)
         state["beam_scores"] = torch.where(is_finished, state["beam_scores"], -torch.inf)
         state["next_token_hits_stopping_criteria"] = ends
+        # With a length penalty of 0.0, transformers divides the scores by 1.
         finished = super()._update_finished_beams(
             cur_len=cur_len, decoder_prompt_len=decoder_prompt_len, length_penalty=0.0, **state
         )
@@ -391,9 +419,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
 
 def _holds_trainers_defaults(generation_config: Any) -> bool:
-    """Return True if all defaults are filled in and `max_length` is its default.
+    """Return True if a config looks as if `Seq2SeqTrainer.evaluate` had filled in the defaults.
 
-    `Seq2SeqTrainer.evaluate` fills them in.
+    Then no default of transformers is missing, and `max_length` is the default.
     """
     defaults = generation_config._get_default_generation_params()
     for name, default in defaults.items():

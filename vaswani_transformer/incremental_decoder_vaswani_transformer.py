@@ -2,18 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder, one token per step.
 
-It gives the results of the model's modules without the cost of their calls.
+`IncrementalDecoder` computes what the decoder's modules compute, without the cost of calling them.
 
 Source keys and values are shared by all beams of a sentence, so they are stored once. Target keys
-and values are never reordered: when a beam continues another one, only the attention mask changes,
-and it selects the keys of the beam's own past.
+and values are never reordered. When a beam continues another one, only the attention mask changes:
+it selects the keys of the beam's own past.
 
-On a CPU a step attends to the tokens so far, with the kernels of this package. On a device it
-attends to the whole capacity of the cache, which keeps all shapes constant, and never syncs. So it
-can be captured as a CUDA graph.
+On a CPU, a step attends to the tokens so far, with the kernels of this package. On an accelerator,
+a step attends to the whole capacity of the cache, so all shapes are constant, and never syncs. So
+it can be captured as a CUDA graph.
 
 Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T target positions
-that a step attends to, D d_model, H heads, K d_k (or d_v), V vocabulary.
+that a step attends to, P length of the prompt, L any length, D d_model, H heads, K any width of a
+head (d_k, d_v or a sum of these), V vocabulary.
 """
 
 import math
@@ -37,7 +38,7 @@ from .cpu_kernels_vaswani_transformer import (
     pack,
 )
 
-# packages of the classes in a plain model
+# All modules of a plain model have classes from these packages: torch's, and that of this file.
 _PLAIN_PACKAGES = ("torch.nn.modules", __name__.rpartition(".")[0])
 # A plain model has none of these methods replaced on an instance.
 _PATCHABLE = {
@@ -46,8 +47,10 @@ _PATCHABLE = {
     "_update_model_kwargs_for_generation",
     "_reorder_cache",
 }
-_FEWEST_PRODUCTS = 2**20  # multiplications; below this number, MKL is faster than oneDNN
-# Number of logits in a part. Above 32 MiB the C library requests memory from the system each time.
+# Fewest multiplications for which a packed weight is used. With fewer, MKL is faster than oneDNN.
+_FEWEST_TO_USE_PACKED = 2**20
+# Most logits in a part of the rows: 32 MiB in fp32. The C library requests larger blocks of memory
+# from the system each time.
 _LARGEST_PRODUCT = 2**23
 _FIRST_CAPACITY = 32  # first capacity of the cache, in tokens
 
@@ -58,10 +61,10 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]
 def is_plain(model: Any) -> bool:
     """Return True if `IncrementalDecoder` gives the same results as the decoder's modules.
 
-    It does not with adapters, quantization other than this package's int8, hooks, sharding,
-    offloading, dropout, other layers, patched instances or attention backends other than eager and
-    sdpa. On CPUs it does not in fp16, or in bf16 without instructions for it. Patched classes are
-    not detected.
+    The result is False for models with adapters, quantization other than this package's int8,
+    hooks, sharding, offloading, dropout, other layers, patched instances, or an attention backend
+    other than eager and sdpa. On a CPU it is also False for fp16, and for bf16 if the CPU has no
+    instructions for bf16. Patched classes are not detected.
     """
     if not (_is_of_this_package(model) and _is_supported(model)):
         return False
@@ -86,7 +89,7 @@ def is_plain(model: Any) -> bool:
 def is_watched(module: Any) -> bool:
     """Return True if a module has hooks other than those of `output_attentions`.
 
-    transformers keeps those after their first use.
+    transformers does not remove the hooks of `output_attentions` after their first use.
     """
     for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values()):
         if getattr(hook, "__module__", "") != "transformers.utils.output_capturing":
@@ -95,17 +98,18 @@ def is_watched(module: Any) -> bool:
 
 
 def _is_of_this_package(module: Any) -> bool:
-    """Return True if a module's class is from torch or from a file in this file's package."""
+    """Return True if a module's class is from `torch.nn` or from the package of this file."""
     return type(module).__module__.rpartition(".")[0] in _PLAIN_PACKAGES
 
 
 def _is_supported(model: Any) -> bool:
-    """Return True for supported devices, dtypes and attention backends in torch's default modes.
+    """Return True if device, dtype, attention backend and torch's present mode are supported.
 
-    Other modes are global hooks, gradients, autocast, compilation and dispatch modes.
+    Modes that are not supported are global hooks, gradients, autocast, compilation and dispatch
+    modes.
     """
     device = model.device.type
-    if device in ("meta", "mps"):  # mps lacks float64, the dtype of the lengths
+    if device in ("meta", "mps"):  # the lengths on an accelerator are in float64, which mps lacks
         return False
     is_precise = model.dtype in (torch.float32, torch.float64)
     if device == "cpu" and not (is_precise or is_fast_half(model.dtype)):
@@ -151,13 +155,13 @@ def _is_linear(module: nn.Module) -> bool:
 class Projection:
     """One matrix product for linear layers that read the same states.
 
-    It holds a copy of the weights of several layers, but a single layer's own weight unless it is
-    packed for oneDNN.
+    For several layers, it holds a copy of their weights. For a single layer, it uses the layer's
+    own weight, or a copy packed for oneDNN where that is faster.
 
     Args:
         layers: The linear layers.
-        heads: Number of heads. The outputs are ordered by head, and within a head by layer: q1 k1
-            v1 q2 k2 v2 ...
+        heads: Number of heads. The outputs are ordered by head, and within a head by layer. For the
+            layers q, k and v they are q1 k1 v1 q2 k2 v2 ...
         activation: "relu" or "none".
     """
 
@@ -186,7 +190,7 @@ class Projection:
         self._packed = None
         if may_pack and is_fast_dtype and can_pack(weight):
             self._packed = pack(weight)
-        is_always_packed = self._packed is not None and self._products >= _FEWEST_PRODUCTS
+        is_always_packed = self._packed is not None and self._products >= _FEWEST_TO_USE_PACKED
         if not is_always_packed:
             self._weight = weight
 
@@ -194,7 +198,7 @@ class Projection:
         """Project states (R, D) to the outputs of all layers (R, ..), after the activation."""
         if self._int8 is not None:
             return self._int8.forward(states, self._activation)
-        if self._packed is not None and states.shape[0] * self._products >= _FEWEST_PRODUCTS:
+        if self._packed is not None and states.shape[0] * self._products >= _FEWEST_TO_USE_PACKED:
             return multiply(states, self._packed, self._bias, self._activation)
         output = nn.functional.linear(states, self._weight, self._bias)
         if self._activation == "relu":
@@ -203,7 +207,7 @@ class Projection:
 
 
 def _concatenated(parts: list[torch.Tensor], heads: int) -> torch.Tensor:
-    """Concatenate the outputs of weights or biases, ordered by head and within a head by part."""
+    """Concatenate weights or biases by output, ordered by head and within a head by layer."""
     by_head = [part.unflatten(0, (heads, -1)) for part in parts]
     return torch.cat(by_head, dim=1).flatten(0, 1)
 
@@ -225,16 +229,17 @@ class LayerProjections:
 class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
-    They are rebuilt when a weight moves or changes. A write through `.data`, or by a fused
-    optimizer, is noticed only if it changes one of about 64 sampled numbers of a weight. After a
-    smaller write, call `model.eval()`, which drops the projections.
+    They are rebuilt when a weight moves or changes. But a write through `.data`, or by a fused
+    optimizer, is noticed only if it changes one of about 64 numbers of a weight, which are
+    compared. After such a write to other numbers, call `model.eval()`, which drops the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
     def __init__(self, model: Any, weights: list[torch.Tensor]) -> None:
         self.state = _state_of(weights)
-        # The weights are kept alive, so that no other tensor gets their addresses.
+        # `state` holds the addresses of the weights. While the weights are alive, no other tensor
+        # can have the same addresses.
         self._weights = [weight.detach() for weight in weights]
         self.layers = [
             LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers
@@ -261,9 +266,10 @@ class DecoderProjections:
 
 
 def _state_of(weights: list[torch.Tensor]) -> list[object]:
-    """Return a value that differs once a weight is replaced or written to.
+    """Return a value that changes when a weight is replaced or written to.
 
-    It differs in every call for inference tensors, because torch does not count the writes to them.
+    For inference tensors, each call returns another value, because torch does not count the writes
+    to them.
     """
     if any(weight.is_inference() for weight in weights):
         return [object()]
@@ -303,7 +309,7 @@ class IncrementalDecoder:
         decoder = model.model.decoder
         self.device = model.device
         self.is_static = is_static(model.device)
-        self.dtype = torch.promote_types(model.dtype, torch.float32)  # of scores
+        self.dtype = torch.promote_types(model.dtype, torch.float32)  # dtype of the scores
         self.length = 0  # tokens so far; the caller of `step` increments it
         self.beams = torch.arange(num_beams, device=self.device)
         self._num_beams = num_beams
@@ -328,8 +334,8 @@ class IncrementalDecoder:
                 [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
             )
 
-        # Concatenated keys and values of each layer, of the source (A * H, S, 2K) and of the target
-        # (A * H, capacity * N, 2K)
+        # For each layer, keys and values side by side: of the source (A * H, S, d_k + d_v), and of
+        # the target (A * H, capacity * N, d_k + d_v).
         num_sentences, source_length, _ = encoder_states.shape
         rows = encoder_states.flatten(0, 1)
         self._source_cache = [
@@ -341,17 +347,18 @@ class IncrementalDecoder:
             self._source_mask = _additive_mask(encoder_mask != 0, rows.dtype).unsqueeze(1)
 
         self._log_probs: torch.Tensor | None = None
-        self._encodings: torch.Tensor  # (capacity, D) of the positions
-        # Position of the next token: an int on a CPU. On a device it is a tensor (1,), because a
-        # captured step can read that.
+        self._encodings: torch.Tensor  # (capacity, D) encodings of the positions
+        # Position of the tokens that the next `step` reads. `step` increments it. On an accelerator
+        # it is a (1,) tensor, because in a CUDA graph a Python number would keep its value from the
+        # capture.
         self._position: Any = self.beams.new_zeros(1) if self.is_static else 0
         # (A, N, capacity): for each beam and each token of its past, the beam that wrote the token
-        # to the cache. On a device, -1 stands for positions without a token.
+        # to the cache. On an accelerator, positions without a token have -1.
         self._ancestors = self.beams.new_empty(num_sentences, num_beams, 0)
 
     @property
     def has_room(self) -> bool:
-        """True if a position is left for another token."""
+        """Return True if a position is left for another token."""
         return bool(self.length < self._max_length)
 
     def make_room(self) -> bool:
@@ -371,7 +378,7 @@ class IncrementalDecoder:
         return True
 
     def read(self, prompt: torch.Tensor) -> None:
-        """Run the steps of a prompt (A, P) that all beams share."""
+        """Run a step for each token of a prompt (A, P), which all beams of a sentence share."""
         for column in prompt.unbind(1):
             self.make_room()
             self.step(column.unsqueeze(1).expand(-1, self._num_beams))
@@ -380,11 +387,12 @@ class IncrementalDecoder:
     def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
         """Run the decoder on the newest tokens, and return its output states (R, D).
 
-        The cache must have capacity for them; see `make_room`.
+        The cache must have capacity for these tokens; see `make_room`.
 
         Args:
             tokens: (A, N) newest tokens.
-            parents: (A, N) beams that they continue; None means that each beam continues itself.
+            parents: (A, N) beams that the tokens continue. None means that each beam continues
+                itself.
         """
         masks = self._masks(parents)
         embeddings = self._embed(tokens.flatten()) * self._scale
@@ -397,7 +405,7 @@ class IncrementalDecoder:
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Yield log-probabilities (.., V) of the next tokens for parts of the states (R, D).
 
-        On a CPU all parts use the same memory, so each part overwrites the one before.
+        On a CPU, the results of all parts use the same memory, so each overwrites the one before.
         """
         for logits in self.logits(states):
             if self.is_static:
@@ -410,7 +418,7 @@ class IncrementalDecoder:
     def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Yield the logits (.., V) of the next tokens for consecutive parts of the states (R, D).
 
-        On a device all rows are one part.
+        On an accelerator, all rows are one part.
         """
         rows_per_part = len(states) if self.is_static else self._rows_per_part
         for part in states.split(rows_per_part):
@@ -424,7 +432,12 @@ class IncrementalDecoder:
             self._source_mask = self._source_mask[sentences]
 
     def _copy_cache(self, sentences: torch.Tensor | slice, capacity: int) -> None:
-        """Copy the target cache of some sentences to new memory for `capacity` tokens."""
+        """Replace the target cache by a copy of some of its sentences, with room for more tokens.
+
+        Args:
+            sentences: Indices of the sentences to copy.
+            capacity: Number of tokens in the new cache.
+        """
         ancestors = self._ancestors[sentences, :, : self.length]
         self._ancestors = self._enlarged(ancestors, 2, capacity, -1)
         num_entries = self.length * self._num_beams
@@ -434,26 +447,38 @@ class IncrementalDecoder:
             )
 
     def _enlarged(self, kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
-        """Return a copy of a tensor with more entries along a dimension."""
+        """Return a copy of a tensor, extended to `size` entries along a dimension."""
         larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
-        if self.is_static:  # on a CPU, steps never read unused capacity
+        if self.is_static:  # on a CPU, steps read no entry before it is written
             larger.fill_(filler)
         larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
         return larger
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
-        """Return the (A * H, ..) rows of some sentences."""
+        """Return the rows of some sentences of a tensor (A * H, ..)."""
         by_sentence: torch.Tensor = states.unflatten(0, (-1, self._heads))
         return by_sentence[sentences].flatten(0, 1)
 
     def _masks(
         self, parents: torch.Tensor | None
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Return additive masks of self-attention and cross-attention, or None for no mask.
+        """Return additive masks of self-attention and cross-attention, and update the ancestors.
 
-        Their shapes are (A, N, T * N) and (A, 1, S), repeated by `_for_heads`. `parents` are those
-        of `step`. The ancestors are updated: each beam takes over those of its parent, and is its
-        own ancestor at the newest token.
+        An ancestor is the beam that wrote a token of the past. Each beam gets the ancestors of its
+        parent, and is itself the ancestor of its newest token. For example, with two beams:
+
+            tokens 0 and 1, parents (0, 1):    ancestors of beam 0: 0 0      of beam 1: 1 1
+            token 2, parents (1, 1):           ancestors of beam 0: 1 1 0    of beam 1: 1 1 1
+
+        Beam b writes the key of token t to entry t * N + b of the cache. So beam 0 attends to the
+        entries 1, 3 and 4, and beam 1 to the entries 1, 3 and 5.
+
+        Args:
+            parents: As for `step`.
+
+        Returns:
+            Masks (A, N, T * N) and (A, 1, S), repeated for the heads by `_for_heads`. None means no
+            mask.
         """
         cross_mask = None
         if self._source_mask is not None:
@@ -472,14 +497,23 @@ class IncrementalDecoder:
 
     @property
     def _num_positions(self) -> int:
-        """Number T of target positions that a step attends to."""
+        """Return T, the number of target positions that a step attends to."""
         if self.is_static:
             return self._ancestors.shape[2]
         return self.length + 1
 
     def _write(self, cache: torch.Tensor, dim: int, new: torch.Tensor) -> None:
-        """Write the entries of the newest token into `cache` along `dim`."""
-        size = new.shape[dim]  # one entry, or one for each beam
+        """Write the entries of the newest token into `cache` along `dim`.
+
+        On a CPU these are the last entries, because `cache` ends with the newest token. On an
+        accelerator `cache` has its whole capacity, and the entries are at `_position`.
+
+        Args:
+            cache: Ancestors, or keys and values of a layer.
+            dim: Dimension of the positions.
+            new: Along `dim`, one entry (ancestors) or one for each beam (keys and values).
+        """
+        size = new.shape[dim]
         if not self.is_static:
             cache.narrow(dim, cache.shape[dim] - size, size).copy_(new)
         elif size == 1:
@@ -488,7 +522,7 @@ class IncrementalDecoder:
             cache.index_copy_(dim, self._position * size + self.beams, new)
 
     def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
-        """Repeat a mask (A, ..) for the heads: (A * H, ..), or on a device (A, 1, ..)."""
+        """Repeat a mask (A, ..) for the heads: (A * H, ..), or (A, 1, ..) on an accelerator."""
         mask = mask.unsqueeze(1)
         if self.is_static:
             return mask
@@ -504,12 +538,12 @@ class IncrementalDecoder:
         projections = self._projections.layers[index]
         norms = self._norms[index]
         beams = self._num_beams
-        width = self._widths[0]
+        d_k, d_v = self._widths
 
         qkv = self._by_head(projections.qkv(states), beams)
         cache = self._target_cache[index].narrow(1, 0, self._num_positions * beams)
-        self._write(cache, 1, qkv.narrow(2, width, cache.shape[2]))
-        attended = self._attend(qkv.narrow(2, 0, width), cache, masks[0])
+        self._write(cache, 1, qkv.narrow(2, d_k, d_k + d_v))
+        attended = self._attend(qkv.narrow(2, 0, d_k), cache, masks[0])
         states = torch.layer_norm(projections.out(attended).add_(states), *norms[0])
 
         q = self._by_head(projections.cross_q(states), beams)
@@ -522,8 +556,8 @@ class IncrementalDecoder:
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
         """Split (A * L, H * K) into heads, (A * H, L, K).
 
-        For fused projections, K is the width of all that belongs to a head. A row is q1 k1 v1 q2 k2
-        v2 ...
+        If several projections are concatenated, K is the sum of their widths in a head. A row is
+        q1 k1 v1 q2 k2 v2 ...
         """
         width = states.shape[1] // self._heads
         by_position = states.view(-1, length, self._heads, width)
@@ -532,14 +566,17 @@ class IncrementalDecoder:
     def _attend(
         self, q: torch.Tensor, cache: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """Attend from queries (A * H, N, K) to a cache (A * H, .., 2K) of keys and values.
+        """Attend from queries to keys and values, and return the heads concatenated, (R, H * d_v).
 
-        Return the heads concatenated, (R, H * K).
+        Args:
+            q: (A * H, N, d_k) queries.
+            cache: (A * H, .., d_k + d_v) keys and values side by side.
+            mask: Additive mask from `_masks`, or None.
         """
-        width, value_width = self._widths
-        scaling = width**-0.5
-        keys = cache.narrow(2, 0, width)
-        values = cache.narrow(2, width, value_width)
+        d_k, d_v = self._widths
+        scaling = d_k**-0.5
+        keys = cache.narrow(2, 0, d_k)
+        values = cache.narrow(2, d_k, d_v)
         if self.is_static:
             q, keys, values = (
                 states.view(-1, self._heads, *states.shape[1:]) for states in (q, keys, values)
@@ -554,11 +591,11 @@ class IncrementalDecoder:
             else:
                 scores = torch.baddbmm(mask, q, keys, alpha=scaling)
             attended = torch.bmm(scores.softmax(dim=-1), values)
-            attended = attended.view(-1, self._heads, *attended.shape[1:])  # (A, H, N, K)
-        return attended.transpose(1, 2).reshape(-1, self._heads * value_width)
+            attended = attended.view(-1, self._heads, *attended.shape[1:])  # (A, H, N, d_v)
+        return attended.transpose(1, 2).reshape(-1, self._heads * d_v)
 
 
 def _additive_mask(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return 0 where a boolean mask is True, else the lowest number of `dtype`."""
+    """Return a mask that is 0 where a boolean mask is True, else the lowest number of `dtype`."""
     zeros = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     return zeros.masked_fill_(~mask, torch.finfo(dtype).min)

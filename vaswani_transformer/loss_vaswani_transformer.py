@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training loss of the original Transformer, from logits or fused with the output projection.
 
-Shapes: B batch, T target length, N real target tokens, C tokens of a chunk, D d_model, V
-vocabulary.
+Shapes: B batch, T target length, N real target tokens (all labels but -100), C tokens of a
+chunk, D d_model, V vocabulary.
 """
 
 import re
@@ -20,19 +20,22 @@ from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_o
 
 IGNORE_INDEX = -100
 
-# Limits of a chunk of the fused loss. The first is 256 MiB of fp32 logits.
-_CHUNK_LOGITS = 2**26
-# Smaller chunks would fit a CPU's cache, but each chunk reads the whole weight and its gradient.
-# That costs more.
+# The fused loss computes logits for a chunk of tokens at a time. These are the limits of a chunk.
+_CHUNK_LOGITS = 2**26  # 256 MiB in fp32
+# Smaller chunks would fit into a CPU's cache. But each chunk reads the whole weight and its
+# gradient, and with smaller chunks these reads would cost more than the cache saves.
 _CHUNK_TOKENS_ON_CPU = 512
-# oneDNN allocates memory for every product. Above 32 MiB the C library requests it from the system
-# each time.
+# 32 MiB in fp32. oneDNN allocates new memory for every product. The C library requests larger
+# blocks from the system each time.
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 
 @dataclass
 class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
-    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None without smoothing."""
+    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing.
+
+    `nll` is None if labels are not smoothed, because `loss` is the same then.
+    """
 
     nll: torch.Tensor | None = None
 
@@ -49,11 +52,11 @@ def translation_loss(
 
     Args:
         logits: (B, T, V) scores before the softmax.
-        labels: (B, T) token ids; -100 is ignored.
+        labels: (B, T) token ids. Tokens with -100 are ignored, all others are real.
         label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
-        num_items_in_batch: Divisor of the sum over tokens: the real target tokens of the whole
-            effective batch, over all processes and accumulation steps. None means the real tokens
-            of `labels`.
+        num_items_in_batch: Divisor of the sum over tokens: the number of real target tokens in the
+            whole effective batch, over all processes and accumulation steps. None means the number
+            of real tokens in `labels`.
 
     Returns:
         The loss in nats per token, and the unsmoothed loss with the same divisor. The unsmoothed
@@ -73,8 +76,8 @@ def translation_loss(
         )
         return nll / divisor, None
 
-    # The same as `cross_entropy(label_smoothing=...)`, written out so that both losses share one
-    # log-softmax.
+    # The same as `cross_entropy(label_smoothing=...)`, written out so that the smoothed and the
+    # plain loss share one log-softmax.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
     uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
@@ -85,8 +88,8 @@ def translation_loss(
 def can_fuse(head: nn.Module) -> bool:
     """Return True if `fused_translation_loss` may compute this output projection itself.
 
-    It may for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and
-    offloading change the result of a call.
+    It may if `head` is a plain `Linear` without bias. Adapters, quantization, parametrizations,
+    hooks and offloading act when a layer is called, and the fused loss does not call `head`.
     """
     hooks = (
         head._forward_pre_hooks,
@@ -112,8 +115,8 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The forward pass computes logits chunk by chunk, and already the gradients from them. On CPUs it
-    skips padding.
+    The forward pass computes the logits of one chunk after another, and the gradients with them.
+    The backward pass only scales these gradients. On a CPU, ignored tokens cost nothing.
 
     Args:
         states: (B, T, D) output of the decoder.
@@ -121,6 +124,9 @@ def fused_translation_loss(
         labels: As for `translation_loss`.
         label_smoothing_factor: As for `translation_loss`.
         num_items_in_batch: As for `translation_loss`.
+
+    Returns:
+        The two losses of `translation_loss`.
 
     Paper: sections 3.4 and 5.4.
     """
@@ -134,8 +140,9 @@ def fused_translation_loss(
         states = states[is_real]  # (N, D)
         labels = labels[is_real]  # (N,)
     else:
-        # On a device, counting the N real tokens would sync. So all B * T tokens are computed, and
-        # the loss ignores the others.
+        # On an accelerator, selecting the N real tokens would be a sync, because the shape of the
+        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` ignores those
+        # that are not real, but needs their states to be zero.
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
 
     loss, nll = _FusedLoss.apply(
@@ -149,7 +156,7 @@ def fused_translation_loss(
 def _divisor(
     num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor
 ) -> torch.Tensor | int:
-    """Return the divisor of sums over tokens, on the device of the labels."""
+    """Return the divisor of the summed loss, on the device of the labels if it is a tensor."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
     if torch.is_tensor(num_items_in_batch):
@@ -158,10 +165,10 @@ def _divisor(
 
 
 class _FusedLoss(torch.autograd.Function):
-    """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`.
+    """Smoothed and plain cross-entropy of `states @ weight.T`, each summed over the tokens.
 
-    Ignored tokens must have states of zero. Their gradient is not zero here; the caller's mask
-    makes it zero.
+    The states of ignored tokens must be zero. `backward` returns another gradient than zero for
+    these states, and the caller's `masked_fill` replaces it by zero.
     """
 
     @staticmethod
@@ -212,12 +219,25 @@ def _loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: tuple[bool, ...],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Return the sums of smoothed and plain loss, and the gradients of the smoothed loss.
+    """Return the smoothed and the plain loss, and the gradients of the smoothed loss.
 
-    Both sums are at least in fp32. d loss / d logits is softmax - target distribution. The target
-    distribution has a uniform part, label_smoothing_factor / V for all tokens and words. Its
-    contribution to the gradients needs no logits: for states it is the mean row of the weight, for
-    the weight the sum of the states, each times a constant.
+    Both losses are sums over the tokens. The gradient with respect to the logits is softmax -
+    target distribution. The target distribution has two parts: 1 - label_smoothing_factor at the
+    right token, and a uniform part, label_smoothing_factor / V at every token of the vocabulary.
+    The uniform part is subtracted without logits. From the gradient of each state, it takes
+    label_smoothing_factor * mean row of the weight. From each row of the weight's gradient, it
+    takes label_smoothing_factor / V * sum of the states.
+
+    Args:
+        states: (N, D) output of the decoder.
+        weight: (V, D) weight of the output projection.
+        labels: (N,) token ids; -100 is ignored.
+        label_smoothing_factor: As for `translation_loss`.
+        needs_grad: Whether the gradient of the states is needed, and whether that of the weight is.
+
+    Returns:
+        Both losses (), at least in fp32, and the gradients (N, D) and (V, D). A gradient that is
+        not needed is None.
     """
     num_tokens = states.shape[0]
     vocab_size = weight.shape[0]
@@ -228,10 +248,10 @@ def _loss_and_gradients(
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)
     loss, nll = states.new_zeros(2, dtype=precise)
-    if not is_onednn:  # oneDNN allocates memory for every product
+    if not is_onednn:  # oneDNN allocates its own memory for every product
         buffer = states.new_empty(chunk, vocab_size)
 
-    # Without tokens there is one empty chunk. It sets the gradient of the weight to zero.
+    # If there are no tokens, one empty chunk sets the gradient of the weight to zero.
     for start in range(0, max(1, num_tokens), chunk):
         rows = slice(start, start + chunk)
         part = states[rows]  # (C, D)
@@ -243,7 +263,7 @@ def _loss_and_gradients(
             logits = torch.mm(part, weight.T, out=buffer[: part.shape[0]])
         logits = logits.to(precise)  # (C, V)
 
-        # `sub_` and `exp_` overwrite the logits, so read them first.
+        # Read the logits before `sub_` and `exp_` overwrite them.
         right_logits = logits.gather(1, right)
         mean_logits = part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
@@ -258,33 +278,37 @@ def _loss_and_gradients(
         if not any(needs_grad):
             continue
 
-        # `slope` is exp_sums * (softmax - target distribution) without the uniform part of the
-        # target. In fp32 it is cheaper to divide its products, or the states, by exp_sums.
+        # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
+        # uniform part of the target distribution. In fp32 the divisor is exp_sums: dividing the
+        # states (C, D) or their gradient is cheaper than dividing the slope. In lower precision the
+        # slope is divided before it is rounded, and the divisor is 1.
+        slope_divisor = exp_sums
         if states.dtype != precise:
             exps = exps.div_(exp_sums)
-            exp_sums = torch.ones_like(exp_sums)
-        slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
+            slope_divisor = torch.ones_like(exp_sums)
+        slope = exps.scatter_add_(1, right, slope_divisor * (label_smoothing_factor - 1.0))
         slope = slope.to(states.dtype)
 
         if states_grad is not None:
-            part_grad = linear(slope, weight.T).div_(exp_sums)
+            part_grad = linear(slope, weight.T).div_(slope_divisor)
             states_grad[rows] = part_grad.sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
-            part = (part / exp_sums).to(states.dtype)
-            is_first = start == 0  # the memory of `weight_grad` is uninitialized
+            scaled_part = (part / slope_divisor).to(states.dtype)
+            is_first = start == 0  # `weight_grad` is uninitialized, so overwrite it
             if states.dtype == precise:
-                weight_grad.addmm_(slope.T, part, beta=0 if is_first else 1)
+                weight_grad.addmm_(slope.T, scaled_part, beta=0 if is_first else 1)
             elif is_first:
-                weight_grad.copy_(slope.T @ part)
+                weight_grad.copy_(slope.T @ scaled_part)
             else:
-                weight_grad += slope.T @ part
+                weight_grad += slope.T @ scaled_part
 
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (label_smoothing_factor / vocab_size)
     return loss, nll, states_grad, weight_grad
 
 
-# The operator is named after its module, because checkpoints bring copies of the module.
+# A checkpoint's own code is a copy of this module and registers this operator, too. The module's
+# name keeps the two operators apart.
 @torch.library.custom_op(
     "vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=()
 )
@@ -297,8 +321,8 @@ def _opaque_loss_and_gradients(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Run `_loss_and_gradients` as one operator of a compiled graph.
 
-    Compilation would unroll its loop for each length. Gradients that are not needed are returned
-    empty.
+    torch.compile would unroll the loop over chunks, again for each number of tokens. A gradient
+    that is not needed is an empty tensor.
     """
     loss, nll, states_grad, weight_grad = _loss_and_gradients(
         states, weight, labels, label_smoothing_factor, tuple(needs_grad)
@@ -331,7 +355,7 @@ def _(
 
 
 def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:
-    """Return the number of tokens in a chunk of the fused loss."""
+    """Return C, the number of tokens in a chunk of the fused loss."""
     sizes = [states.shape[0], _CHUNK_LOGITS // vocab_size]
     if states.device.type == "cpu":
         sizes.append(_CHUNK_TOKENS_ON_CPU)

@@ -3,7 +3,7 @@
 """The original Transformer, in the order of section 3 of "Attention Is All You Need" (2017).
 
 Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v),
-F d_ff, V vocabulary. In boolean masks True means attend; additive masks use 0.0 for it.
+F d_ff, V vocabulary. True in a boolean mask and 0.0 in an additive mask mean attend.
 """
 
 import copy
@@ -42,35 +42,35 @@ from .loss_vaswani_transformer import (
 )
 
 if TYPE_CHECKING:
-    # Saving copies the files of relative imports into the checkpoint. These two files are imported
-    # for that alone.
+    # `save_pretrained` copies every file that is imported relatively into the checkpoint. These two
+    # imports serve only this purpose.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
 
 
 # ---------------------------------------------------------------------------------- attention (3.2)
 
-# transformers' outputs and mask functions call the cache `past_key_values`, and `cache` since 5.24.
+# Name of the cache in transformers' outputs and mask functions: `cache` since 5.24.
 _CACHE_NAME = "past_key_values"
 if "cache" in BaseModelOutputWithPastAndCrossAttentions.__dataclass_fields__:
     _CACHE_NAME = "cache"
 
-# A config that makes the mask functions return dense masks.
+# A config for which transformers' mask functions return dense masks.
 _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
 
 
 def _is_flash(backend: str | None) -> bool:
-    """Return True for flash_attention_2, its successors and flash kernels of the Hub."""
+    """Return True if an attention backend is flash_attention_2, a successor or a flash kernel."""
     return "flash" in (backend or "")
 
 
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """Return the config that transformers' mask functions pick the mask type from.
+    """Return the config that transformers' mask functions need to make the right type of mask.
 
-    The mask type is that of the config's attention backend. Calls that return attention weights,
-    and cross-attention under a flash backend, need dense masks instead.
+    They make the type that the config's attention backend reads. But calls that return attention
+    weights need dense masks, and so does cross-attention with a flash backend.
     """
     needs_dense_mask = output_attentions or (is_cross and _is_flash(config._attn_implementation))
     if needs_dense_mask:
@@ -96,15 +96,15 @@ def scaled_dot_product_attention(
     """Return softmax(q k^T / sqrt(d_k)) v and the attention weights. This is the "eager" backend.
 
     Args:
-        module: The attention layer. Without a mask, queries attend to their past if it `is_causal`,
-            else to all keys.
+        module: The attention layer. If there is no mask, its `is_causal` decides whether a query
+            attends to its past alone or to all keys.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
-        attention_mask: Broadcastable to (B, H, L, S); boolean, or added to the scores.
+        attention_mask: Boolean or additive mask, broadcastable to (B, H, L, S), or None.
         scaling: 1 / sqrt(d_k).
         dropout: Dropout rate of the weights in training.
-        **kwargs: Ignored; other backends use them.
+        **kwargs: Arguments of other backends, which are ignored here.
 
     Returns:
         Output (B, L, H, d_v) and weights (B, H, L, S).
@@ -133,8 +133,8 @@ class MultiHeadAttention(nn.Module):
     MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O
     head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
 
-    `q_proj` holds W_i^Q of all heads side by side, `k_proj` W_i^K and `v_proj` W_i^V. `out_proj` is
-    W^O.
+    `q_proj` holds W_i^Q of all heads side by side. `k_proj` and `v_proj` do the same for W_i^K and
+    W_i^V. `out_proj` is W^O.
 
     Paper: section 3.2.2.
     """
@@ -160,7 +160,7 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.v_proj = Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
         self.out_proj = Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
-        # Projections of the same states are initialized as one matrix.
+        # Projections of the same states are initialized as parts of one matrix.
         together = [self.k_proj, self.v_proj]
         if not is_cross:
             together.append(self.q_proj)
@@ -195,7 +195,7 @@ class MultiHeadAttention(nn.Module):
         if kwargs.get("output_attentions"):
             backend = "eager"
         elif _is_flash(backend) and key_value_states is not None and attention_mask is not None:
-            # transformers' flash wrapper would also drop target tokens by the source's padding mask
+            # transformers' flash wrapper would apply the source's padding mask to the target, too.
             backend = "sdpa"
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
@@ -210,7 +210,11 @@ class MultiHeadAttention(nn.Module):
         key_value_states: torch.Tensor | None,
         cache: EncoderDecoderCache | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys (B, H, S, K) and values (B, H, S, d_v), through the cache if there is one."""
+        """Return keys (B, H, S, K) and values (B, H, S, d_v).
+
+        If there is a cache, the new keys and values are added to it, and the result contains the
+        earlier ones. Keys and values of the encoder's output are computed once and then reused.
+        """
         is_cross = key_value_states is not None
         if is_cross and cache is not None and cache.is_updated.get(self.layer_idx):
             layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
@@ -241,7 +245,7 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model))
     PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
-    Angles are computed in float64, because fp32 would change encodings of position 1,000 by up to
+    Angles are computed in float64. In fp32, the encodings of position 1,000 would differ by up to
     6e-5. MPS has no float64, so its angles are computed on the CPU.
 
     Args:
@@ -267,7 +271,8 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
 class SinusoidalPositionalEncoding(nn.Module):
     """Fixed sinusoidal encodings of positions.
 
-    The first `num_positions` are in a table. Later ones are computed in each call.
+    The encodings of the first `num_positions` positions are in a table. Later ones are computed in
+    each call.
 
     Paper: section 3.5.
     """
@@ -281,13 +286,13 @@ class SinusoidalPositionalEncoding(nn.Module):
         self.register_buffer("table", table, persistent=False)
 
     def values(self, device: torch.device | str) -> torch.Tensor:
-        """Compute the table's contents, (num_positions, D) in fp32."""
+        """Compute the table, (num_positions, D) in fp32, on a device."""
         return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
         """Move or cast the module as torch does, then recompute the table.
 
-        `to_empty` leaves it uninitialized, and a cast rounds it.
+        Otherwise the table would be uninitialized after `to_empty`, and rounded after a cast.
         """
         if self.table.is_meta:
             self.table = self.values("cpu")  # `fn` cannot move a meta tensor
@@ -302,14 +307,14 @@ class SinusoidalPositionalEncoding(nn.Module):
 
         All positions must be below `num_positions`.
         """
-        is_on_device = self.table.device == position_ids.device  # not while the table is on meta
+        is_on_device = self.table.device == position_ids.device  # False if the table is on "meta"
         if num_positions <= self.table.shape[0] and is_on_device:
             return self.table[position_ids]
         return sinusoids(position_ids, self.d_model)
 
 
 class LearnedPositionalEncoding(nn.Embedding):
-    """Learned positions, limited to `max_position_embeddings`.
+    """Learned encodings of the first `max_position_embeddings` positions.
 
     Paper: section 3.5, Table 3 row E.
     """
@@ -317,9 +322,10 @@ class LearnedPositionalEncoding(nn.Embedding):
     def forward(  # type: ignore[override]  # the signature of the sinusoids
         self, position_ids: torch.Tensor, num_positions: int
     ) -> torch.Tensor:
-        """Return the encodings (L, D) of `position_ids` (L,).
+        """Return the encodings (L, D) of `position_ids` (L,), all below `num_positions`.
 
-        Raise ValueError if `num_positions` is too large.
+        Raises:
+            ValueError: `num_positions` is larger than `max_position_embeddings`.
         """
         if num_positions > self.num_embeddings:
             raise ValueError(
@@ -334,7 +340,7 @@ class LearnedPositionalEncoding(nn.Embedding):
 
 
 class PostNormLayer(GradientCheckpointingLayer):
-    """Base of encoder and decoder layers: the feed-forward sub-layer, and "Add & Norm".
+    """Base of the encoder's and the decoder's layers: the feed-forward sub-layer and "Add & Norm".
 
     Paper: sections 3.1, 3.3 and 5.4.
     """
@@ -392,7 +398,7 @@ class EncoderLayer(PostNormLayer):
 class DecoderLayer(PostNormLayer):
     """Decoder layer: masked self-attention, attention over the encoder's output, then feed-forward.
 
-    `IncrementalDecoder._layer` repeats this computation for a single token. Change both together.
+    `IncrementalDecoder._layer` has its own code for the same computation. Change both together.
 
     Paper: section 3.1.
     """
@@ -407,7 +413,7 @@ class DecoderLayer(PostNormLayer):
     def forward(
         self,
         hidden_states: torch.Tensor,
-        # positional: reentrant checkpointing gives keywords no gradients
+        # Passed by position, because reentrant checkpointing gives keyword arguments no gradients.
         encoder_hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
@@ -415,11 +421,11 @@ class DecoderLayer(PostNormLayer):
     ) -> torch.Tensor:
         """Apply the layer to (B, T, D) and the encoder's output (B, S, D). The result is (B, T, D).
 
-        The cache is one of `kwargs`.
+        The cache is passed in `kwargs`.
         """
-        # view_as adds an autograd node. It sums the gradients of this layer before those of others
-        # are added, so that the order of the sums, and their rounding, is the same under DDP and
-        # FSDP2.
+        # `view_as` adds an autograd node, which sums this layer's gradients of the encoder's output
+        # before those of other layers are added. So DDP and FSDP2 add them in the same order, and
+        # round them alike.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
@@ -456,8 +462,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """Load a model as transformers does, but only from safetensors.
 
-        Pass `use_safetensors` to change that. Names of missing and unexpected tensors are kept for
-        `check_loaded_weights`.
+        Pass `use_safetensors=False` for other files. The names of missing and unexpected tensors
+        are kept for `check_loaded_weights`.
 
         Raises:
             ValueError: `quantization_config` asks for int8 as in 0.2.0.
@@ -470,7 +476,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
 
-        # These iterators name a tied tensor once. transformers may also list its other names.
+        # transformers may report a tied tensor by several names. These iterators give only one.
         own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         model._loading_info = {
             "missing_keys": sorted(own.intersection(info["missing_keys"])),
@@ -489,7 +495,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def check_loaded_weights(self) -> None:
         """Raise ValueError if the checkpoint lacked tensors or held unknown ones.
 
-        Loading itself only warns.
+        `from_pretrained` only warns of them.
         """
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
         problems = []
@@ -518,10 +524,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """Resize the embeddings as transformers does.
-
-        In an untied model, also resize the decoder's own embedding.
-        """
+        """Resize the embeddings as transformers does, and the decoder's own if it is untied."""
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
@@ -571,7 +574,8 @@ class _Stack(VaswaniTransformerPreTrainedModel):
     ) -> torch.Tensor:
         """Return unscaled embeddings (B, L, D).
 
-        Raise ValueError unless exactly one of the two inputs is given.
+        Raises:
+            ValueError: Both inputs are given, or none.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
@@ -587,14 +591,14 @@ class _Stack(VaswaniTransformerPreTrainedModel):
     def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D).
 
-        With a cache, the first position follows the last one in the cache.
+        With a cache, the first position is the one after the last position in the cache.
         """
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
         if torch.is_tensor(start):
-            # A static cache keeps its length on the device. Its size is an upper bound that needs
-            # no sync.
+            # The length of a static cache is a tensor, and reading it would be a sync. Its capacity
+            # is an upper bound for the positions.
             num_positions = cache.layers[0].max_cache_len
         else:
             num_positions = start + length
@@ -603,8 +607,8 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         return states
 
 
-# The field of the config that holds the encoder's depth, for negative indices of its hidden states.
-# Before 5.23 transformers always uses the decoder's depth.
+# transformers needs the number of encoder layers to resolve negative indices of hidden states. This
+# names the field of the config. Before 5.23, transformers always uses the number of decoder layers.
 _ENCODER_DEPTH: dict[str, Any] = {}
 if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__:
     _ENCODER_DEPTH["num_hidden_layers_key"] = "num_encoder_layers"
@@ -698,12 +702,13 @@ class VaswaniTransformerDecoder(_Stack):
 
         Args:
             input_ids: (B, T) target tokens.
-            attention_mask: (B, cached + T), 1 for "attend", 0 for padding; it covers the tokens in
-                the cache, too.
+            attention_mask: (B, cached + T), 1 for "attend", 0 for padding. It includes the tokens
+                in the cache.
             encoder_hidden_states: (B, S, D) output of the encoder.
             encoder_attention_mask: (B, S) mask of the source.
             inputs_embeds: (B, T, D) embeddings before scaling, instead of `input_ids`.
-            use_cache: Whether to make a cache if none is passed; None means as in the config.
+            use_cache: Whether to make a cache if none is passed. None means that the config
+                decides.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         if cache is None:
@@ -777,7 +782,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: Any) -> None:
-        """Replace the encoder's embedding, and the decoder's if they are tied."""
+        """Replace the encoder's embedding, and the decoder's if the embeddings are tied."""
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
             self.decoder.embed_tokens = value
@@ -806,19 +811,19 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             decoder_input_ids: (B, T) target tokens shifted right, starting with `<s>`.
             decoder_attention_mask: (B, cached + T), 1 for "attend", 0 for padding, in addition to
                 the causal mask.
-            encoder_outputs: The encoder's output for this source from an earlier call. The encoder
-                does not run then.
+            encoder_outputs: The encoder's output for this source from an earlier call. With it, the
+                encoder does not run.
             past_key_values: The name of `cache` in transformers before 5.24.
             inputs_embeds: (B, S, D) embeddings before scaling, instead of `input_ids`.
             decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of
                 `decoder_input_ids`.
-            use_cache: Whether to return a cache; None means as in the config.
-            cache: Cache of earlier decoding steps; it is extended in place.
+            use_cache: Whether to return a cache. None means that the config decides.
+            cache: Cache of earlier decoding steps. It is extended in place.
             **kwargs: Options of transformers, for example `output_attentions`.
 
         Returns:
-            `last_hidden_state` (B, T, D), the cache, `encoder_last_hidden_state` (B, S, D), and
-            what `kwargs` ask for.
+            `last_hidden_state` (B, T, D), the cache, `encoder_last_hidden_state` (B, S, D), and the
+            outputs that `kwargs` request.
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -856,7 +861,8 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
 class _LossKwargs(TransformersKwargs, total=False):
     """Keyword arguments of the translation model's forward that its signature must not name.
 
-    transformers' trainers treat every argument with "label" in its name as a column of labels.
+    If an argument of the signature has "label" in its name, transformers' trainers take it for a
+    column of labels.
     """
 
     label_smoothing_factor: float
@@ -893,31 +899,31 @@ class VaswaniTransformerForConditionalGeneration(
         self._set_default_generation()
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode as torch does.
+        """Set the mode as torch does, and drop the copies of weights that the search has made.
 
-        Drop the search's copies of weights: they miss some writes through `.data`.
+        The copies miss some writes through `.data`; see `DecoderProjections`.
         """
         DecoderProjections.drop(self)
         trained: Self = super().train(mode)
         return trained
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or cast as torch does.
+        """Move or cast as torch does, and drop the copies of weights that the search has made.
 
-        Drop the search's copies of weights, which hold memory of the old device.
+        The copies would keep memory of the old device.
         """
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as transformers does, with the search of section 6.1 unless another was chosen.
+        """Save as transformers does, with the search of section 6.1 unless another one is set.
 
-        A tied model becomes an untied one if its embeddings differ, for example after peft has
-        merged trained copies.
+        If the embeddings of a tied model differ, for example after peft has merged trained copies,
+        the model becomes untied.
 
         Raises:
-            ValueError: The model is in int8, which is packed for this CPU.
+            ValueError: The model is in int8. Its weights are packed for this CPU.
         """
         if is_int8(self):
             raise ValueError("A model in int8 cannot be saved. Load it without `int8` to save it.")
@@ -928,13 +934,13 @@ class VaswaniTransformerForConditionalGeneration(
             self.config.tie_word_embeddings = False
             weights = dict(kwargs.get("state_dict") or self.state_dict())
             weights.pop("model.shared.weight", None)
-            # transformers would save only one of two weights in the same memory
+            # Of two weights in the same memory, transformers would save only one. So copy them.
             kwargs["state_dict"] = {name: weight.clone() for name, weight in weights.items()}
         own = self.generation_config
         self.generation_config = copy.deepcopy(own)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
-            # transformers refuses to save it with one beam
+            # transformers refuses to save a length penalty with a single beam.
             self.generation_config.length_penalty = None
         try:
             super().save_pretrained(*args, **kwargs)
@@ -964,27 +970,28 @@ class VaswaniTransformerForConditionalGeneration(
         The other arguments are those of `VaswaniTransformerModel`.
 
         Args:
-            decoder_input_ids: (B, T) target shifted right; None means made from `labels`.
-            labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
-            use_cache: Whether to return a cache; None means no with `labels`, else as in the
-                config.
-            num_items_in_batch: Divisor of the summed loss; None means the real target tokens of
-                this call.
-            return_logits: False fuses loss and output projection and returns no logits, which saves
-                most of the memory of training. It has no effect without `labels`, or if a hook or
-                adapter changes the projection.
-            logits_to_keep: Number of positions at the end that get logits, or their indices. 0
-                means all, and `labels` always mean all.
-            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and those of
-                `VaswaniTransformerModel`.
+            decoder_input_ids: (B, T) target shifted right. If None, it is made from `labels`.
+            labels: (B, T) target tokens that end with `</s>` and have no `<s>`. Tokens with -100
+                are ignored.
+            use_cache: Whether to return a cache. None means no if there are `labels`, and otherwise
+                that the config decides.
+            num_items_in_batch: Divisor of the summed loss. None means the number of real target
+                tokens (not -100) in this call.
+            return_logits: If False, loss and output projection are fused and no logits are
+                returned. This saves most of the memory of training. It has no effect without
+                `labels`, or if a hook or adapter changes the projection.
+            logits_to_keep: Number of last positions for which logits are computed, or the indices
+                of positions. 0 means all positions. With `labels` it is ignored.
+            **kwargs: `label_smoothing_factor` (default 0.0; the paper uses 0.1), and the `kwargs`
+                of `VaswaniTransformerModel`.
 
         Returns:
-            `logits` (B, T, V), `loss` in nats per token, `nll` (the loss before label smoothing,
-            None without it), and the usual fields of transformers.
+            `logits` (B, T, V), `loss` in nats per token, `nll` (the loss before label smoothing, or
+            None if labels are not smoothed), and the usual fields of transformers.
 
         Raises:
-            TypeError: The factor is passed as `smoothing` or `label_smoothing`, which would have no
-                effect.
+            TypeError: The factor is passed as `smoothing` or `label_smoothing`. These names would
+                have no effect.
 
         Paper: sections 3.4 and 5.4.
         """
@@ -1028,9 +1035,9 @@ class VaswaniTransformerForConditionalGeneration(
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return labels (B, T) shifted right, after `<s>`, with padding for -100.
+        """Return the decoder's inputs (B, T): labels shifted right by `<s>`, with padding for -100.
 
-        Collators call this method.
+        The collators of transformers call this method.
         """
         start: Any = self.config.decoder_start_token_id
         padding = self.config.pad_token_id or 0

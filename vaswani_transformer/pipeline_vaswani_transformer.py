@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pipeline("translation")`, and the steps that it shares with other engines.
 
-These steps read texts, split them into sentences, batch the sentences by length, and restore the
-order.
+The shared steps split texts into sentences, translate the sentences in batches of similar length,
+and put the translations back in order.
 """
 
 import html
@@ -27,35 +27,48 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# Maximum length of a text in UTF-8. Time grows with the square of the length, and no sentence is
-# that long.
+# Maximum length of a text in UTF-8. The time that a text takes grows with the square of its length,
+# and no sentence is that long.
 MAX_TEXT_BYTES = 2**16
 
-_POOL = 4096  # texts that are read, split and sorted together
-_TOKENS_PER_BATCH = 4096  # padded source tokens
-_SENTENCES_PER_BATCH = 128  # at most, on a CPU
+# Number of texts in a pool. The sentences of a pool are sorted by length together.
+_POOL = 4096
+_TOKENS_PER_BATCH = 4096  # maximum of padded source tokens
+_SENTENCES_PER_BATCH = 128  # maximum on a CPU
 
-# Options of `generate` that may depend on the batch. With them, each batch has one sentence.
+# Options of `generate` with effects that may depend on the batch. With them, each batch has one
+# sentence.
 _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
 
-_SPACES = ("\u0120", "\u2581")  # word-initial marks of byte-level and SentencePiece vocabularies
+# Marks at the beginning of a word, in byte-level and in SentencePiece vocabularies.
+_SPACES = ("\u0120", "\u2581")
 _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
-# White space and an optional list mark at the beginning of a line.
+# White space and an optional list mark at the beginning of a line: "- ", "12) ", "(a) ".
 _BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
+# A number at the beginning of a line: "2. ". `split_text` decides whether it is a list mark.
 _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 
-# Marks that end a sentence before white space, and marks that always end one.
+# Marks that end a sentence if white space follows, and marks that always end one.
 _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
+# Marks that may come between the end of a sentence and white space, and between white space and
+# the beginning of a sentence.
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
+# Where a sentence may end and the next one begin. `_sentences` decides.
 _BETWEEN = re.compile(
-    f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
-    f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
+    rf"""
+    # White space, with closing marks before it and opening marks after it: '"Stop!" "Why?"'.
+    # The group is the first letter or digit of the next sentence.
+    (?<=[{_ENDS}{_WIDE_ENDS}]) [{_CLOSING}]* \s+ (?=[{_OPENING}]*([^\W_]))
+    # After an end mark of Chinese or Japanese, without white space.
+    | (?<=[{_WIDE_ENDS}]) (?=[^\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])
+    """,
+    re.VERBOSE,
 )
-# Trimmed from the start of a piece after a separator, and from the end of a piece before a
-# separator. The end is matched in reverse.
+# Trimmed from the start of a piece that follows a separator, and from the end of a piece that
+# precedes one. `_BEFORE_CUT` is matched against the reversed piece.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
@@ -65,8 +78,18 @@ _ABBREVIATIONS = (
     "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
     "godz ul г гг тыс млн млрд руб ул им"
 )
+# Matches a text that ends with a full stop which does not end a sentence.
 _NO_END = re.compile(
-    rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"  # noqa: E501
+    rf"""
+    (?<![^\s.(\["'\u201e\u201c-])  # the beginning of a word
+    (?:
+        [^\W\d]  # a single letter: "J. S."
+        | (?<![.,$])\d{{1,2}}  # a number of one or two digits: "am 3." but not "1.50."
+        | {_ABBREVIATIONS.replace(" ", "|")}  # "Dr."
+    )
+    \.$
+    """,
+    re.VERBOSE,
 )
 
 # Separators of sentences: emojis, other symbols, control characters and broken characters.
@@ -83,22 +106,47 @@ _UNSPACED = re.compile(
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
-# Parts that must not be translated. Addresses may hold letters of scripts with spaces, but no
-# Chinese characters.
+# Parts that must not be translated. Addresses may contain Latin, Greek and Cyrillic letters, but no
+# Chinese characters, since these may follow an address without a space.
 _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
-    \b(?i:https?://|ftp://|www\.)(?:{_URL}|\({_URL}*\))*(?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))  # a URL
-    | [{_LETTERS}][{_LETTERS}.%+-]{{0,63}}@(?:[{_LETTERS}-]{{1,63}}\.)+[{_LETTERS}]{{2,24}}  # an e-mail address
-    | \{{\{{[^{{}}]{{1,100}}\}}\}}  # {{{{ name }}}}
-    | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}  # {{name}} {{}} {{price:.2f}} ${{name}} %{{name}}
-    | (?<![\d%])%(?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdifuxXeEgGc@](?![A-Za-z])  # %s %1$s %(x)s
-    | <%[=-]?[^<>%]{{1,100}}%>  # <%= name %>
-    | </[A-Za-z][\w.:-]*\s*>  # a tag that ends
-    | <[A-Za-z][\w.:-]*(?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/?>  # a tag that begins
-    | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});  # an entity
-    """,  # noqa: E501
+    # A URL: "https://example.org/a_(b)?c=d", "www.example.org". A full stop after it is not a part
+    # of it.
+    \b(?i:https?://|ftp://|www\.)
+    (?:{_URL}|\({_URL}*\))*
+    (?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))
+
+    # An e-mail address: "jane.doe@example.org".
+    | [{_LETTERS}][{_LETTERS}.%+-]{{0,63}}@(?:[{_LETTERS}-]{{1,63}}\.)+[{_LETTERS}]{{2,24}}
+
+    # A placeholder of Jinja or Mustache: "{{{{ name }}}}".
+    | \{{\{{[^{{}}]{{1,100}}\}}\}}
+
+    # A placeholder in braces: "{{name}}", "{{}}", "{{price:.2f}}", "{{x!r}}", "${{name}}",
+    # "%{{name}}".
+    | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}
+
+    # A placeholder of printf: "%s", "%1$s", "%(x)s", "%.2f". But not after a digit: "50%d".
+    | (?<![\d%])%
+    (?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?
+    [sdifuxXeEgGc@](?![A-Za-z])
+
+    # A placeholder of a template: "<%= name %>".
+    | <%[=-]?[^<>%]{{1,100}}%>
+
+    # An end tag: "</b>".
+    | </[A-Za-z][\w.:-]*\s*>
+
+    # A start tag, with or without attributes: "<b>", "<a href='x'>", "<br/>".
+    | <[A-Za-z][\w.:-]*
+    (?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*
+    \s*/?>
+
+    # An entity: "&amp;", "&#39;", "&#x27;".
+    | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});
+    """,
     re.ASCII | re.VERBOSE,
 )
 
@@ -112,11 +160,16 @@ def split_text(text: str) -> list[str]:
     abbreviation does not end a sentence. A full-width full stop, exclamation mark or question mark
     always ends a sentence.
 
-    "2." at the beginning of a line is a list mark if another line begins with "1." or "3."
+    A list mark at the beginning of a line belongs to no sentence. "2." is a list mark if another
+    line begins with "1." or "3."
 
     Returns:
         An odd number of parts: sentences at odd indices, the text between them at even indices.
-        Joined, they are the text.
+        The joined parts are the text.
+
+    Example:
+        >>> split_text("- Hi. Bye.")
+        ['- ', 'Hi.', ' ', 'Bye.', '']
     """
     lines = text.splitlines(keepends=True)
     numbers = {int(found[1]) for found in map(_NUMBER.match, lines) if found}
@@ -136,10 +189,16 @@ def split_text(text: str) -> list[str]:
 
 
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
-    """Append each piece that contains a letter to the parts, as a sentence.
+    """Append pieces and separators to the parts; each piece that contains a letter is a sentence.
 
-    The sentence excludes white space at its ends, and commas, brackets and quotation marks next to
-    a separator. These become part of the text between the sentences.
+    A sentence is stripped of white space, and next to a separator also of commas, brackets and
+    quotation marks. These, the separators and pieces without letters become part of the text
+    between the sentences.
+
+    Args:
+        parts: Parts as `split_text` returns them. They are extended in place.
+        pieces: Pieces of a text.
+        separators: The text between the pieces, one fewer than the pieces.
     """
     for index, piece in enumerate(pieces):
         start = len(piece) - len(piece.lstrip())
@@ -158,9 +217,9 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 
 
 def whole_text(text: str) -> list[str]:
-    """Return leading white space, the text and trailing white space.
+    """Return three parts as `split_text` does, with the whole stripped text as one sentence.
 
-    A blank text gives three empty strings.
+    The other two parts are the white space around it. A blank text gives three empty strings.
     """
     stripped = text.strip()
     if not stripped:
@@ -170,10 +229,10 @@ def whole_text(text: str) -> list[str]:
 
 
 def put_together(parts: list[str], translations: Iterable[str]) -> str:
-    """Join the parts of `split_text`, each sentence replaced by its translation.
+    """Join the parts of `split_text`, with each sentence replaced by its translation.
 
-    Where a script without spaces was translated into a script with spaces, a space separates the
-    translation from the text before and after it.
+    If a sentence in a script without spaces is translated into a script with spaces, spaces
+    separate the translation from the text before and after it.
     """
     text = parts[0]
     for index, translation in enumerate(translations):
@@ -193,8 +252,8 @@ def _needs_space(neighbor: str, source: str, translated: str) -> bool:
     """Return True if a space must separate a translation from the character next to it.
 
     Args:
-        neighbor: This character, empty at the beginning and the end of the text.
-        source: First or last character of the source.
+        neighbor: The character next to the translation; empty if there is none.
+        source: First or last character of the source sentence.
         translated: First or last character of the translation.
     """
     if not neighbor or neighbor.isspace() or not translated:
@@ -207,7 +266,10 @@ def _needs_space(neighbor: str, source: str, translated: str) -> bool:
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
     """Split a sentence at the parts that must not be translated; return the pieces and these parts.
 
-    The tokens do not split the sentence, because they are left to the model.
+    Args:
+        sentence: The sentence.
+        tokens: Added tokens of the tokenizer. They do not split the sentence, because the model
+            gets them as tokens.
     """
     pieces = []
     kept = []
@@ -226,7 +288,10 @@ def _has_letter(text: str) -> bool:
 
 
 def _num_copies(kept: str, text: str) -> int:
-    """Count the copies of a kept part in a text, except at the beginning of longer words."""
+    """Count the copies of a kept part in a text.
+
+    A copy at the beginning of a longer word does not count.
+    """
     pattern = re.escape(kept)
     if kept[-1].isalnum():
         pattern += "(?![A-Za-z0-9])"
@@ -234,12 +299,12 @@ def _num_copies(kept: str, text: str) -> int:
 
 
 def _sentences(line: str) -> list[str]:
-    """Split a line into sentences. Joined, they are the line."""
+    """Split a line into sentences. The joined sentences are the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
-        # `islower` would be True for all Georgian letters, which also begin sentences.
+        # Not `islower`: it is True for all Georgian letters, also at the beginning of a sentence.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
-        # 12 characters hold the longest abbreviation and the character before it.
+        # 12 characters are enough for the longest abbreviation and the character before it.
         last_word = line[max(0, found.start() - 12) : found.start()]
         if not is_lowercase and not _NO_END.search(last_word):
             ends.append(found.end())
@@ -256,11 +321,12 @@ class Hypothesis:
 
     Args:
         text: The translation.
-        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None if it
-            was not computed.
-        log_prob: Log-probability given the source, `</s>` included; None if it was not computed.
-        length: Number of tokens, `</s>` included; 0 if they were not counted.
-        words: Each `word` with its `score`, the mean log-probability of its tokens.
+        score: `log_prob` divided by GNMT's length penalty, or None if it was not computed. Beam
+            search ranks by this score.
+        log_prob: Log-probability given the source, `</s>` included, or None if it was not computed.
+        length: Number of tokens, `</s>` included, or 0 if they were not counted.
+        words: For each word, a dictionary with the `word` and its `score`, the mean log-probability
+            of its tokens.
     """
 
     text: str
@@ -270,7 +336,7 @@ class Hypothesis:
     words: list[dict[str, Any]] = field(default_factory=list)
 
     def mean_log_prob(self) -> float | None:
-        """Return the mean log-probability of the tokens; None if it was not computed."""
+        """Return the mean log-probability of the tokens, or None if it was not computed."""
         if self.log_prob is None:
             return None
         return self.log_prob / max(self.length, 1)
@@ -281,12 +347,12 @@ class Sentence:
     """A sentence of a text.
 
     Args:
-        text: The sentence as it stands in the text.
-        source: Input of the model; empty if there is nothing to translate.
+        text: The sentence as it is in the text.
+        source: Input of the model, empty if there is nothing to translate.
         is_shouted: Whether the sentence is in capitals. If so, `source` is in lowercase.
         kept: Parts that must not be translated, such as URLs.
-        parts: The sentence, split at the kept parts: pieces at odd indices, the text between them
-            at even indices.
+        parts: The sentence split at the kept parts: pieces to translate at odd indices, the text
+            between them at even indices.
         found: Translations, best first.
     """
 
@@ -298,7 +364,7 @@ class Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
     def has_kept(self, translation: str) -> bool:
-        """Return True if the translation has each kept part at least as often as the sentence."""
+        """Return True if a translation has each kept part at least as often as the sentence has."""
         for part, number in Counter(self.kept).items():
             if _num_copies(part, translation) < number:
                 return False
@@ -318,9 +384,10 @@ class Document:
     sentences: list[Sentence]
 
     def translation(self, rank: int) -> str:
-        """Return the text with its translations of this rank, 0 for the best.
+        """Return the text with each sentence replaced by its translation of this rank.
 
-        A sentence with fewer translations is left out. A text of white space alone becomes empty.
+        Rank 0 is the best. A sentence that has no translation of this rank is left out. A result of
+        white space alone becomes empty.
         """
         translations = []
         for sentence in self.sentences:
@@ -338,15 +405,15 @@ class TextReader:
     """Splits texts into sentences and prepares them for the model.
 
     A sentence that has no letter outside of URLs, e-mail addresses, placeholders, tags and entities
-    is not translated. Sentences in capitals are translated in lowercase. A text that begins with an
-    added token of the tokenizer reaches the model unchanged, as one sentence.
+    is not translated. A sentence in capitals is passed to the model in lowercase. A text that
+    begins with an added token of the tokenizer is passed to the model unchanged, as one sentence.
 
     Args:
-        tokenizer: Tokenizer of the model. Its added tokens always reach the model.
+        tokenizer: Tokenizer of the model. Its added tokens are always passed to the model.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
-        splits: Whether texts are split. If not, each text is one sentence. Only the white space
-            around it is removed.
+        splits: Whether texts are split. If not, each text without the white space around it is one
+            sentence, and is passed to the model as it is.
     """
 
     def __init__(
@@ -357,7 +424,7 @@ class TextReader:
         for code in (source_language, target_language):
             if code:
                 languages.add(re.split("[-_]", code)[0])
-        # Python changes the case of Turkish, Azerbaijani and Georgian wrongly.
+        # Python's changes of case are wrong for Turkish, Azerbaijani and Georgian.
         self._can_change_case = not {"tr", "az", "ka"} & languages
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
@@ -365,7 +432,7 @@ class TextReader:
         self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
-        """Split a text into sentences for the model.
+        """Split a text into sentences, and prepare the input of the model for each.
 
         Raises:
             TypeError: The input is not a text.
@@ -403,7 +470,7 @@ class TextReader:
 
 
 def _to_source(text: str, is_shouted: bool) -> str:
-    """Return the text as the model gets it: in lowercase if it is in capitals."""
+    """Return a text as the model gets it: in lowercase after the first letter if `is_shouted`."""
     if is_shouted:
         return text.capitalize()
     return text
@@ -416,14 +483,14 @@ def _to_source(text: str, is_shouted: bool) -> str:
 class Batching:
     """Sizes of batches and pools.
 
-    They change speed and memory, not the translations.
+    The sizes change speed and memory, not the translations.
 
     Args:
-        max_tokens: Padded source tokens per batch (number of sentences x longest sentence); None
-            for no bound.
-        max_sentences: Sentences per batch; None for no bound. With 1, sentences are not sorted by
-            length.
-        pool_size: Number of texts that are read, split and sorted together.
+        max_tokens: Maximum of padded source tokens per batch (number of sentences x longest
+            sentence). None means no maximum.
+        max_sentences: Maximum of sentences per batch. None means no maximum. With 1, sentences are
+            not sorted by length.
+        pool_size: Number of texts that are read at once. Their sentences are sorted together.
     """
 
     max_tokens: int | None = _TOKENS_PER_BATCH
@@ -436,12 +503,16 @@ def translate_texts(
 ) -> Iterator[Document]:
     """Translate texts and yield them in order, with the translations of their sentences.
 
+    If a translation lacks a URL or another kept part of its sentence, the pieces around the kept
+    parts are translated instead. If `reader` does not split texts, as for a file of sentences,
+    there are no kept parts and this step does nothing.
+
     Args:
         texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
         reader: Splits the texts into sentences.
         engine: Computes the translations, such as `TorchEngine`. `encode(texts)` returns the token
             ids of each text. `compute(batches)` yields, for each batch of token ids, a list with
-            the hypotheses of each row. `num_best` is their number per row.
+            the hypotheses of each row. `num_best` is the number of hypotheses per row.
         batching: Sizes of batches and pools.
         bar: Progress bar that counts sentences.
     """
@@ -453,7 +524,7 @@ def translate_texts(
         sentences: list[Sentence] = []
         for document in documents:
             sentences += document.sentences
-        _translate(sentences, engine, batching, bar)
+        _set_translations(sentences, engine, batching, bar)
         incomplete = []
         for sentence in sentences:
             if not all(sentence.has_kept(each.text) for each in sentence.found):
@@ -465,14 +536,14 @@ def translate_texts(
 def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
     """Replace each translation that lacks a kept part of its sentence.
 
-    The pieces around the kept parts are translated, and joined with the kept parts.
+    The new translation joins the kept parts and the translations of the pieces around them.
     """
     pieces = []
     for sentence in sentences:
         is_shouted = sentence.is_shouted
         for text in sentence.parts[1::2]:
             pieces.append(Sentence(text, _to_source(text, is_shouted), is_shouted))
-    _translate(pieces, engine, batching)
+    _set_translations(pieces, engine, batching)
     rest = iter(pieces)
     for sentence in sentences:
         own_pieces = itertools.islice(rest, len(sentence.parts) // 2)
@@ -485,7 +556,9 @@ def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batch
         sentence.found = found
 
 
-def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None) -> None:
+def _set_translations(
+    sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None
+) -> None:
     """Set the translations of each sentence. `bar` is a progress bar that counts sentences."""
     to_translate = []
     for sentence in sentences:
@@ -501,7 +574,7 @@ def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: 
     results = compute_in_order(rows, [len(row) for row in rows], engine.compute, batching, bar)
     for sentence, found in zip(to_translate, results, strict=True):
         if sentence.is_shouted:
-            # The scores belong to the lowercase text, so they are dropped.
+            # The scores are those of the lowercase translation, so drop them.
             found = [Hypothesis(each.text.upper()) for each in found]
         sentence.found = found
 
@@ -509,7 +582,8 @@ def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: 
 def _translation_of_piece(piece: Sentence) -> str:
     """Return the best translation of a piece of a sentence.
 
-    A final full stop is dropped if the piece does not end a sentence.
+    If the piece does not end with a full stop or another end mark, a final full stop of the
+    translation is dropped.
     """
     text = piece.found[0].text
     if piece.text[-1] in _ENDS + _WIDE_ENDS:
@@ -528,7 +602,7 @@ def compute_in_order(
     batching: Batching,
     bar: Any = None,
 ) -> list[Result]:
-    """Compute rows in batches of similar length and return their results in the order of the rows.
+    """Compute rows in batches of similar length, and return the results in the order of the rows.
 
     Args:
         rows: Inputs of `compute`.
@@ -573,12 +647,12 @@ class TorchEngine:
 
     Args:
         model: Any encoder-decoder model, in eval mode.
-        tokenizer: Saved with the model.
+        tokenizer: Tokenizer that was saved with the model.
         options: Arguments of `generate`, without those that change the type of its result.
-        return_scores: Whether hypotheses have a log-probability, a length and words.
-        target_prefix: Text at the beginning of every translation; trailing white space is dropped.
+        return_scores: Whether to compute log-probability, length and words of each hypothesis.
+        target_prefix: Text that every translation begins with. White space at its end is dropped.
         languages: `src_lang` and `tgt_lang`, for tokenizers that need them.
-        source_prefix: Text before each source, which T5 needs.
+        source_prefix: Text that is put before each source, for models such as T5.
     """
 
     max_tokens = _TOKENS_PER_BATCH
@@ -656,7 +730,13 @@ class TorchEngine:
     def _scored(
         self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]
     ) -> list[Hypothesis]:
-        """Return hypotheses with a log-probability, a length and words."""
+        """Return the hypotheses with log-probability, length and words.
+
+        Args:
+            texts: Text of each hypothesis.
+            sequences: Its token ids after the first, with padding.
+            log_probs: The log-probability of each of these tokens.
+        """
         scored = []
         for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
             length = output_length(tokens, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
@@ -684,7 +764,8 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes. A file without line breaks would take hours.
+        ValueError: A text has more than 65,536 bytes. A file without line breaks, for example,
+            would take hours to translate.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -713,7 +794,7 @@ def padded(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (B, L) token ids, padded on the right, and their (B, L) attention mask.
 
-    The mask is 1 for tokens to attend to. Both are on the device.
+    The mask is 1 for tokens and 0 for padding. Both tensors are on `device`.
     """
     longest = max(map(len, rows))
     ids = []
@@ -740,8 +821,8 @@ def token_log_probs(
         input_ids: (B, S) token ids of the sources.
         attention_mask: (B, S) mask of the sources.
         sequences: (B * n, T) token ids, n sequences for each source.
-        max_tokens: Target tokens per forward pass. It bounds the memory of the logits. A pass has
-            at least one sequence.
+        max_tokens: Maximum of target tokens per forward pass, which limits the memory of the
+            logits. But a pass has at least one sequence.
     """
     num_each = len(sequences) // len(input_ids)
     input_ids = input_ids.repeat_interleave(num_each, dim=0)
@@ -766,7 +847,7 @@ def token_log_probs(
 def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> int:
     """Return the number of tokens of a hypothesis, `</s>` included.
 
-    Without `</s>` it is the number of tokens before the trailing padding.
+    If there is no `</s>`, all tokens count except for the padding at the end.
     """
     if eos_token_id in tokens:
         return tokens.index(eos_token_id) + 1
@@ -811,29 +892,28 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     an empty translation. Nothing is truncated: a text longer than any training sentence is
     translated whole, with one warning.
 
-    Sentences are sorted by length and batched by 4,096 padded tokens (on a CPU at most 128
-    sentences), or by `batch_size` sentences. Texts of a generator are translated one at a time;
-    with `batch_size`, 16 batches are read ahead. Sentences are translated one at a time if the call
-    has a streamer, logits processors, stopping criteria or `prefix_allowed_tokens_fn`, or if the
-    model is of another package and `batch_size` is not given.
+    Sentences are sorted by length. A batch has up to 4,096 padded tokens (on a CPU also at most 128
+    sentences), or `batch_size` sentences. Texts of a generator are translated one at a time. With
+    `batch_size`, the texts of 16 batches are read ahead. Sentences are translated one at a time if
+    the call has a streamer, logits processors, stopping criteria or `prefix_allowed_tokens_fn`, or
+    if the model is of another package and `batch_size` is not given.
 
-    A text of several sentences or lines is translated sentence by sentence (see `split_text`); its
-    blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
-    translates each text as one sentence. This is the default for models of other packages, since
-    their texts may begin with a prefix for all sentences. A text that begins with an added token of
-    the tokenizer, such as `<2de>`, is not split either. White space around a text never reaches the
-    model and is restored around the translation. `target_prefix` is a text that every translation
-    begins with. With it, each text is one sentence.
+    A text of several sentences or lines is translated sentence by sentence (see `split_text`). Its
+    blank lines and list marks stay. With `split_sentences=False`, at construction or in the call,
+    each text is translated as one sentence. This is the default for models of other packages,
+    because their texts may begin with a prefix that belongs to all sentences. A text that begins
+    with an added token of the tokenizer, such as `<2de>`, is not split either. White space around a
+    text is not passed to the model, and is restored around the translation. `target_prefix` is a
+    text that every translation begins with. With it, each text is translated as one sentence.
 
-    `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens,
-    and `words`, each with a `score` of its own. For a text of several sentences, `score` is the
-    mean over the sentences, and `sentences` has the dictionary of each. Sentences in capitals,
-    without letters or translated in pieces around URLs and the like have no words and no score
-    (None), and are left out of the mean.
+    With `return_scores=True`, each dictionary also has a `score`, the mean log-probability of the
+    tokens, and `words`, a list of dictionaries with a `word` and its `score`. For a text of several
+    sentences, `score` is the mean over the sentences, and `sentences` has a dictionary for each
+    sentence. A sentence has no words and the score None if it is in capitals, has no letters, or is
+    translated in pieces around URLs and the like. Such sentences are left out of the mean.
 
     Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in
-    the call. So can `src_lang` and `tgt_lang`, for models of other architectures with tokenizers
-    that need them.
+    the call. So can `src_lang` and `tgt_lang`, which some models of other architectures need.
 
     Raises:
         ValueError: The model does not translate the requested languages, its checkpoint has missing
@@ -860,7 +940,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> None:
         if is_int8(kwargs.get("model")):
-            kwargs.setdefault("device", "cpu")  # the int8 kernels are for CPUs
+            kwargs.setdefault("device", "cpu")  # the int8 kernels run on CPUs only
         super().__init__(*args, **kwargs)
         self._is_ours = hasattr(self.model, "check_loaded_weights")
         if split_sentences is None:
@@ -873,9 +953,14 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing.
+        """Sort the arguments of a call as `Pipeline` requires.
 
-        These are the parameters of `preprocess`, `_forward` and `postprocess`.
+        Returns:
+            The arguments of `preprocess` (the languages), of `_forward` (options of `TorchEngine`
+            and `generate`) and of `postprocess` (none).
+
+        Raises:
+            ValueError: The model does not translate these languages.
         """
         pair_task = _PAIR_TASK.fullmatch(self.task or "")
         if pair_task:
@@ -906,11 +991,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         Args:
             inputs: Texts to translate.
-            split_sentences: Whether texts are translated sentence by sentence; None for the choice
+            split_sentences: Whether texts are translated sentence by sentence. None means as chosen
                 at construction.
             batch_size: Sentences per batch.
             num_workers: Ignored.
-            **kwargs: Other arguments, which win over those at construction.
+            **kwargs: Other arguments. They replace those of the construction.
         """
         languages, options, _ = self._sanitize_parameters(**kwargs)
         languages = {**self._preprocess_params, **languages}
@@ -947,7 +1032,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         pool_size = _POOL if is_sized else 1
         return Batching(_TOKENS_PER_BATCH, max_sentences, pool_size)
 
-    # `Pipeline` is abstract in these three methods.
+    # `Pipeline` requires these three methods. They only pass values on, since `__call__` does the
+    # work.
 
     def preprocess(self, text: str) -> str:  # type: ignore[override]
         """Return a text as it is."""
@@ -964,7 +1050,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
 
 def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
-    """Return the pipeline's dictionary for a text, with the translations of one rank."""
+    """Return the pipeline's dictionary for a text, made from the translations of one rank."""
     result: dict[str, Any] = {"translation_text": document.translation(rank)}
     if not has_scores:
         return result
@@ -993,9 +1079,9 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         find: Takes texts and yields a list of results for each.
 
     Returns:
-        For a text, its list of results. For a list, a list with the result of each text. If a text
-        has several results, the list has a list for each text instead. For a generator or a data
-        set, an iterable over lists.
+        For a text, its list of results. For a list of texts, a list with the result of each text,
+        or with a list of results for each if a text has several. For a generator or a data set, an
+        iterable over the lists of results.
 
     Raises:
         TypeError: The input is none of these.
@@ -1018,7 +1104,7 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
 
 
 class _SizedResults:
-    """Results for a data set of known length, recomputed in each iteration."""
+    """Results for a data set of known length. Each iteration computes them again."""
 
     def __init__(self, inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]]]) -> None:
         self._inputs = inputs
@@ -1036,8 +1122,8 @@ class _SizedResults:
 def register_translation_pipeline() -> None:
     """Make transformers accept `pipeline("translation")` and `pipeline("translation_xx_to_yy")`.
 
-    Transformers 5 removed both tasks and refuses their names before it reads its registry. So this
-    function changes the tables of transformers, for the whole process. A second call has no effect.
+    transformers 5 removed both tasks, and refuses their names before it reads its registry. So this
+    function changes the tables of transformers in the whole process. A second call has no effect.
     """
     pipelines.REMOVED_TASKS.pop("translation", None)
     registry: Any = pipelines.PIPELINE_REGISTRY
@@ -1053,7 +1139,7 @@ def register_translation_pipeline() -> None:
 
 
 def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
-    """Return the registry's look-up, changed to treat `translation_xx_to_yy` as `translation`."""
+    """Wrap the registry's `check_task`, so that `translation_xx_to_yy` counts as `translation`."""
 
     def check(task: str) -> Any:
         if _PAIR_TASK.fullmatch(task):

@@ -32,25 +32,25 @@ WORDS = (
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages.
 
-    `</s>` ends every source and every target. A text survives encoding and decoding byte for byte,
-    except for the changes by the normalizer of tokenizer.json. The normalizer drops white space
-    around the text. After `train_tokenizer` it also replaces look-alike characters that are rare in
-    the training text. tokenizer.json and tokenizer_config.json hold everything: without this
-    package, `AutoTokenizer` gives the same ids.
+    `</s>` ends every source and every target. Encoding and decoding a text gives the same text,
+    except for the changes that the normalizer of tokenizer.json makes. The normalizer drops white
+    space around the text. In a tokenizer made by `train_tokenizer` it also replaces look-alike
+    characters that are rare in the training text. tokenizer.json and tokenizer_config.json define
+    the tokenizer completely: without this package, `AutoTokenizer` gives the same ids.
 
     The characters `</s>` in a text are read as text until you add a special token. From then on all
     special tokens in a text are read as tokens, and the white space next to them is dropped.
     Ordinary tokens, added by `add_tokens`, keep the white space.
 
-    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text,
-    because it needs no language-specific tokenizer.
+    Deviation: the paper applies byte-pair encoding to pre-tokenized text. Byte-level BPE needs no
+    language-specific pre-tokenizer.
 
     Args:
-        vocab: Token -> id. None makes an untrained tokenizer for `train_new_from_iterator`.
+        vocab: Ids by token. None makes an untrained tokenizer for `train_new_from_iterator`.
         merges: The byte-pair merges, in order.
-        bos_token: First decoder input; never part of an encoded text.
-        eos_token: Ends every encoded text.
-        pad_token: Fills batches.
+        bos_token: First input of the decoder. No encoded text contains it.
+        eos_token: Last token of every encoded text.
+        pad_token: Token that pads batches.
         add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
             like any other.
         split_special_tokens: Whether special tokens inside a text are read as text. None means
@@ -133,7 +133,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     ) -> dict[str, Any]:
         """Return the arguments unchanged.
 
-        Transformers would read only parts of tokenizer.json here; `__init__` reads all of it.
+        transformers would take only parts of tokenizer.json here, but `__init__` needs all of it.
         """
         return kwargs
 
@@ -142,11 +142,11 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         """Load a saved tokenizer as in transformers.
 
         Raises:
-            FileNotFoundError: There is no tokenizer.json with a trained vocabulary. Without this
-                check, transformers would return an empty tokenizer.
+            FileNotFoundError: There is no tokenizer.json with a trained vocabulary. In this case
+                transformers alone would return an empty tokenizer.
         """
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            # With the saved value, the new tokens would be read as text.
+            # The saved value may be True. Then these new tokens would be read as text.
             kwargs.setdefault("split_special_tokens", False)
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
