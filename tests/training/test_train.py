@@ -22,6 +22,7 @@ pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
+from vaswani_transformer.files import RUN_FILES
 from vaswani_transformer.inference import metrics
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.averaging import list_snapshots
@@ -96,6 +97,15 @@ def train_changed(recipe, tmp_path):
         return train(replace(recipe, **fields), folder, use_cpu=True, **(options or {}))
 
     return train_changed
+
+
+def test_every_file_of_a_run_has_a_row_in_the_table(finished):
+    unknown = {
+        path.name
+        for path in finished[0].iterdir()
+        if not any(path.match(row.name) for row in RUN_FILES)
+    }
+    assert unknown == set()
 
 
 def test_final_generation_config_decodes_as_the_recipe_says_without_frozen_lengths(finished):
