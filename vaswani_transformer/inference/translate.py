@@ -106,7 +106,7 @@ def translate(
     )
     reader = reader_of(model, tokenizer, split_sentences)
     total = None if split_sentences else total
-    for document in _translate(engine, reader, sentences, max_tokens_per_batch, progress, total):
+    for document in _documents(engine, reader, sentences, max_tokens_per_batch, progress, total):
         yield document.translation(0)
 
 
@@ -148,7 +148,7 @@ def translate_n_best(
     options = {**generate_kwargs, "num_return_sequences": num_best}
     engine = make_engine(model, tokenizer, options, processes, return_scores=True)
     reader = reader_of(model, tokenizer, split_sentences=False)
-    documents = _translate(engine, reader, sentences, max_tokens_per_batch, progress, total)
+    documents = _documents(engine, reader, sentences, max_tokens_per_batch, progress, total)
     return (_best(document, decoding) for document in documents)
 
 
@@ -238,7 +238,7 @@ class SharedEngine:
         return [shares[number % count][number // count] for number in range(len(batches))]
 
 
-def _translate(
+def _documents(
     engine: SharedEngine,
     reader: TextReader,
     texts: Iterable[str],
