@@ -342,18 +342,20 @@ class Found:
     score: float
 
 
-class Search:
+class CTranslate2Search:
     """Beam search by a `ctranslate2.Translator`.
 
     Args:
-        engine: The `ctranslate2.Translator`.
+        translator: The `ctranslate2.Translator`.
         names: Vocabulary: the token for each token id.
         ends: Token ids that end an output.
         num_positions: Maximum length of an output.
     """
 
-    def __init__(self, engine: Any, names: list[str], ends: list[int], num_positions: int) -> None:
-        self.engine = engine
+    def __init__(
+        self, translator: Any, names: list[str], ends: list[int], num_positions: int
+    ) -> None:
+        self.translator = translator
         self.names = names
         self.ends = set(ends)
         self.num_positions = num_positions
@@ -425,7 +427,7 @@ class Search:
         if decoding.num_beams > 1:
             # More hypotheses than can finish, so that CTranslate2 never stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
-        results = self.engine.translate_batch(
+        results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
             patience=num_hypotheses / decoding.num_beams,

@@ -27,8 +27,8 @@ from ..pipeline_vaswani_transformer import (
 from . import DECODING
 from .ctranslate2 import (
     WEIGHTS_NAME,
+    CTranslate2Search,
     Decoding,
-    Search,
     ends_of,
     num_positions,
     read_configs,
@@ -130,7 +130,7 @@ class Translator:
         self._ctranslate2 = ctranslate2.Translator(str(folder), **options)
         names = read_json(folder / "shared_vocabulary.json", list)
         ends = ends_of(self.generation_config)
-        self._search = Search(self._ctranslate2, names, ends, num_positions(self.config))
+        self._search = CTranslate2Search(self._ctranslate2, names, ends, num_positions(self.config))
 
     @property
     def compute_type(self) -> str:
@@ -212,9 +212,11 @@ class Translator:
         prepared: GenerationConfig = config
         return prepared
 
-    def make_engine(self, **options: Any) -> Engine:
+    def make_engine(self, **options: Any) -> CTranslate2Engine:
         """Return an engine for `translate_texts`. The options are those of `decoding_config`."""
-        return Engine(self._search, self.tokenizer, self.config, self.decoding_config(**options))
+        return CTranslate2Engine(
+            self._search, self.tokenizer, self.config, self.decoding_config(**options)
+        )
 
 
 def load_engine(
@@ -260,7 +262,7 @@ def load_engine(
     return translator, translator.tokenizer
 
 
-class Engine:
+class CTranslate2Engine:
     """Translates batches of token ids by CTranslate2.
 
     Args:
@@ -270,9 +272,11 @@ class Engine:
         generation_config: Settings of the search.
     """
 
-    def __init__(self, search: Search, tokenizer: Any, config: Any, generation_config: Any) -> None:
+    def __init__(
+        self, search: CTranslate2Search, tokenizer: Any, config: Any, generation_config: Any
+    ) -> None:
         self.num_best: int = generation_config.num_return_sequences or 1
-        self.max_tokens = _MAX_TOKENS_PER_BATCH[search.engine.device]
+        self.max_tokens = _MAX_TOKENS_PER_BATCH[search.translator.device]
         self._search = search
         self._tokenizer = tokenizer
         self._decoding = Decoding.of(generation_config)
@@ -312,7 +316,7 @@ class Engine:
         if len(batches) == 1:
             yield self.translate_batch(batches[0])
             return
-        with ThreadPoolExecutor(self._search.engine.num_translators) as threads:
+        with ThreadPoolExecutor(self._search.translator.num_translators) as threads:
             yield from threads.map(self.translate_batch, batches)
 
     def translate_batch(self, rows: list[list[int]]) -> list[list[Hypothesis]]:
