@@ -306,7 +306,6 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    from .inference.loading import settings_of_pair
     from .inference.translate import join_processes, part_of, translate_file
     from .inference.translator import load_engine
 
@@ -331,7 +330,6 @@ def _translate(args: argparse.Namespace) -> None:
         computing["device"] = processes.device
     languages = (args.source_language, args.target_language)
     model, tokenizer = load_engine(args.model, languages=languages, **computing)
-    settings_of_pair(model.config, tokenizer, *languages)  # refuses languages of other models
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)

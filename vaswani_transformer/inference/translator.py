@@ -34,7 +34,7 @@ from .ctranslate2 import (
     read_configs,
     write_export,
 )
-from .loading import check_device, load_for_inference, load_tokenizer
+from .loading import check_device, load_for_inference, load_tokenizer, settings_of_pair
 from .translate import (
     SENTENCES_PER_CHUNK,
     check_num_best,
@@ -228,38 +228,45 @@ def load_engine(
     bf16: bool = False,
     languages: tuple[str | None, str | None] | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer.
-
-    With the engine "ctranslate2", a `Translator` replaces the model.
+    """Load a model or a `Translator` for an engine, and return it with its tokenizer.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        engine: "torch" for a model, "ctranslate2" for a `Translator`.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one. But torch with
-            `int8` uses the CPU.
+        engine: "torch" returns a model of transformers, "ctranslate2" a `Translator`.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for
+            torch with `int8`.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
-        languages: Source and target language, as in `load_for_inference`.
+        languages: Source and target language, as in `load_for_inference`. They are also checked
+            for a model of this package; None skips this check.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
         ValueError: The engine is unknown, the device does not exist or does not support `int8` or
-            `bf16`, or `load_for_inference` or `Translator` refuses the model.
+            `bf16`, the model does not know the languages, or `load_for_inference` or `Translator`
+            refuses the model.
     """
+    loaded: Any
     if engine == "torch":
-        return load_for_inference(model, device=device, int8=int8, bf16=bf16, languages=languages)
-    if engine != "ctranslate2":
+        loaded, tokenizer = load_for_inference(
+            model, device=device, int8=int8, bf16=bf16, languages=languages
+        )
+    elif engine == "ctranslate2":
+        device = check_device(device, bf16)
+        if int8 and bf16:
+            raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
+        compute_type = "default"
+        if int8:
+            compute_type = "int8"
+        elif bf16:
+            compute_type = "bfloat16"
+        loaded = Translator(model, device=str(device), compute_type=compute_type)
+        tokenizer = loaded.tokenizer
+    else:
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
-    device = check_device(device, bf16)
-    if int8 and bf16:
-        raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
-    compute_type = "default"
-    if int8:
-        compute_type = "int8"
-    elif bf16:
-        compute_type = "bfloat16"
-    translator = Translator(model, device=str(device), compute_type=compute_type)
-    return translator, translator.tokenizer
+    if languages is not None:
+        settings_of_pair(loaded.config, tokenizer, *languages)  # raises if the model lacks them
+    return loaded, tokenizer
 
 
 class CTranslate2Engine:
