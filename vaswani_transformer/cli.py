@@ -306,24 +306,20 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
+    from .files import is_stream
     from .inference.translate import join_processes, part_of, translate_file
     from .inference.translator import load_engine
 
-    output, part = Path(args.output), part_of(args.output)
-    if not (args.overwrite or args.resume):
-        if output.is_file():
-            raise ValueError(
-                f"`output` must be a new file, got {output}. Pass another, or --overwrite."
+    if not is_stream(args.output):
+        output, part = Path(args.output), part_of(args.output)
+        if not (args.overwrite or args.resume):
+            _check_new_output(output, part)
+        if output.is_file() and not args.overwrite and not part.exists():
+            print(
+                f"{output} is complete already; --overwrite translates it again.", file=sys.stderr
             )
-        if part.is_file() and part.stat().st_size:
-            raise ValueError(
-                f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
-                "--overwrite."
-            )
-    if output.is_file() and not args.overwrite and not part.exists():
-        print(f"{output} is complete already; --overwrite translates it again.", file=sys.stderr)
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
+            return
+        output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     computing = _computing_options(args)
     if processes is not None and args.device is None:
@@ -335,6 +331,19 @@ def _translate(args: argparse.Namespace) -> None:
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
+
+
+def _check_new_output(output: Path, part: Path) -> None:
+    """Raise ValueError if the output file or its unfinished OUTPUT.part already exists."""
+    if output.is_file():
+        raise ValueError(
+            f"`output` must be a new file, got {output}. Pass another, or --overwrite."
+        )
+    if part.is_file() and part.stat().st_size:
+        raise ValueError(
+            f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
+            "--overwrite."
+        )
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
