@@ -306,6 +306,11 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
+    if args.sample:
+        import torch
+
+        # Each process has its own seed, so that no two draw the same numbers.
+        torch.manual_seed((args.seed or 0) + int(os.environ.get("RANK", "0")))
     from .files import is_stream
     from .inference.translate import join_processes, part_of, translate_file
     from .inference.translator import load_engine
@@ -347,7 +352,10 @@ def _check_new_output(output: Path, part: Path) -> None:
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `generate` for sampling, and seed torch."""
+    """Return the arguments of `generate` for sampling, or none without --sample.
+
+    The seed is not one of them.
+    """
     given = {
         name: getattr(args, name)
         for name in ("temperature", "top_k", "seed")
@@ -368,9 +376,7 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(
             f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample."
         )
-    import torch
-
-    torch.manual_seed(given.pop("seed", 0) + int(os.environ.get("RANK", "0")))
+    given.pop("seed", None)
     return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, **given}
 
 
