@@ -33,8 +33,13 @@ if TYPE_CHECKING:
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 # Argument names of library functions, and their different names on the command line.
-_OTHER_NAMES = {"num_best": "n_best", "path": "files"}
-_OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
+_OTHER_NAMES = {
+    "num_best": "n_best",
+    "path": "files",
+    "source_file": "source",
+    "target_file": "reference",
+    "pairs_file": "pairs",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -153,7 +158,7 @@ def _train(args: argparse.Namespace) -> None:
                 file=sys.stderr,
             )
         else:
-            recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **computing)
+            recipe = fit_to_minutes(recipe, args.minutes, keep=_given_fields(args), **computing)
     results = train(
         recipe, args.output_dir, report_to=args.report_to or "none", **starting, **computing
     )
@@ -179,6 +184,16 @@ def _has_run(args: argparse.Namespace) -> bool:
     return args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file()
 
 
+def _given_fields(args: argparse.Namespace) -> set[str]:
+    """Return the names of the recipe fields that the command line sets.
+
+    `args` lacks all other fields, because their options have the default `argparse.SUPPRESS`.
+    """
+    from .recipe import Recipe
+
+    return Recipe.__dataclass_fields__.keys() & vars(args).keys()
+
+
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options
     replace fields.
@@ -186,7 +201,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     from .recipe import LAID_OUT, Recipe, get_recipe, parse_value
 
     given = {}
-    for name in Recipe.__dataclass_fields__.keys() & vars(args).keys():
+    for name in _given_fields(args):
         value = getattr(args, name)
         is_single = isinstance(value, list) and len(value) == 1
         given[name] = parse_value(name, value[0] if is_single else value)
@@ -274,13 +289,16 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     from .inference.loading import check_model_path
     from .recipe import Recipe
 
-    given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
-    given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
-    needing = (
-        ("dataset_config", "split")
-        if args.source or args.reference or args.pairs
-        else ("dataset_config",)
-    )
+    given = {
+        "source_file": args.source,
+        "target_file": args.reference,
+        "pairs_file": args.pairs,
+        "dataset": args.dataset,
+        "dataset_config": args.dataset_config,
+    }
+    needing = ["dataset_config"]
+    if args.source or args.reference or args.pairs:
+        needing.append("split")
     if alone := [name for name in needing if getattr(args, name) and not args.dataset]:
         raise ValueError(
             f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, "
@@ -331,9 +349,18 @@ def _translate(args: argparse.Namespace) -> None:
         computing["device"] = processes.device
     languages = (args.source_language, args.target_language)
     model, tokenizer = load_engine(args.model, languages=languages, **computing)
-    options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
-    options |= {"num_best": args.n_best, "processes": processes}
-    translate_file(model, tokenizer, args.input, args.output, **options)
+    translate_file(
+        model,
+        tokenizer,
+        args.input,
+        args.output,
+        num_best=args.n_best,
+        resume=args.resume,
+        tag=args.tag,
+        document=args.document,
+        processes=processes,
+        **options,
+    )
     if processes is not None:
         processes.destroy_process_group()
 

@@ -647,23 +647,20 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
         TypeError: If an override is not a field of `Recipe`.
     """
     given = dict(overrides)
-    values: dict[str, Any] = {}
+    inherited: dict[str, Any] = {}
     if recipe is not None:
         is_file = Path(recipe).suffix in RECIPE_SUFFIXES
-        values = read_recipe(recipe if is_file else _known_file(recipe))
+        inherited = read_recipe(recipe if is_file else _known_file(recipe))
     has_other_data = not given.keys().isdisjoint(("train_source", "train_pairs"))
-    given |= _languages_by_suffix(given if has_other_data else values | given)
+    given |= _languages_by_suffix(given if has_other_data else inherited | given)
     if has_other_data:
-        values = _for_other_data(values, given)
-    original = Recipe(**values)
+        inherited = _for_other_data(inherited, given)
+    original = Recipe(**inherited)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
-        # d_model sets the peak rate
         others = {name: value for name, value in given.items() if name != "max_steps"}
-        shortened = laid_out(
-            dataclasses.replace(original, **others), steps, keep=others, is_timed=False
-        )
-        given = {name: getattr(shortened, name) for name in LAID_OUT} | given
+        longer = dataclasses.replace(original, **others)
+        return laid_out(longer, steps, keep=others, is_timed=False)
     return dataclasses.replace(original, **given)
 
 

@@ -150,14 +150,8 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
     """
     for field, value in metadata.items():
         if field == "tags" and value:
-            value = [
-                *dict.fromkeys(
-                    [
-                        *(card.data.get("tags") or ()),
-                        *([value] if isinstance(value, str) else value),
-                    ]
-                )
-            ]
+            both = as_list(card.data.get("tags")) + as_list(value)
+            value = list(dict.fromkeys(both))
         if value:
             card.data[field] = value
 
