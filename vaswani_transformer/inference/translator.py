@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation by CTranslate2, called like the pipeline."""
+"""Translation by CTranslate2: `Translator` is called like the translation pipeline."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 class Translator:
     """Translates texts with a trained model by CTranslate2, with the paper's beam search.
 
-    One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A
+    One text gives a list of dictionaries `{"translation_text": ...}`, one for each translation. A
     list of texts gives a list of dictionaries, or a list of such lists if there are several
-    translations per text. A generator or a data set gives an iterable over lists.
+    translations per text. A generator or a dataset gives an iterable over lists.
 
     Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
@@ -67,9 +67,10 @@ class Translator:
             model is first converted in a temporary folder. For a base model this takes less than a
             second.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
-        compute_type: CTranslate2's name of the number format to compute in, for example "int8".
-            "default" is the format of the weights, or the nearest one that the device supports.
-        num_threads: CPU threads in total; None for PyTorch's number of threads.
+        compute_type: CTranslate2's name for the number format in which it computes, for example
+            "int8". "default" is the format of the weights, or the nearest one that the device
+            supports.
+        num_threads: CPU threads in total. None uses PyTorch's number of threads.
         threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of
             batches that run in parallel. 1 is fastest for lists in any format and for single texts
             in int8. For single texts in float32, use all threads.
@@ -134,7 +135,7 @@ class Translator:
 
     @property
     def compute_type(self) -> str:
-        """CTranslate2's name of the number format that it computes in."""
+        """CTranslate2's name for the number format in which it computes."""
         name: str = self._ctranslate2.compute_type
         return name
 
@@ -148,20 +149,22 @@ class Translator:
         max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Any:
-        """Translate a text, a list of texts, a generator or a data set of texts; see the class.
+        """Translate a text, a list of texts, or a generator or dataset of texts.
+
+        The class says what the result looks like.
 
         Args:
             inputs: Texts to translate.
             num_return_sequences: Number of translations per text, at most the number of beams.
             split_sentences: Whether to translate texts sentence by sentence. If False, each text is
                 one sentence.
-            batch_size: Number of texts to read from a generator and translate together; None for
-                one. It has no effect on lists and data sets, because their length is known.
-            max_tokens_per_batch: Padded source tokens per batch; None for 4,096 on a GPU and 1,024
-                on a CPU. CPUs gain nothing from larger batches. It changes speed and memory, not
-                the translations.
-            **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source,
-                max_new_tokens.
+            batch_size: Number of texts to read from a generator and translate together. None means
+                one. Lists and datasets have a known length and ignore it.
+            max_tokens_per_batch: Padded source tokens per batch. None means 4,096 on a GPU and
+                1,024 on a CPU, which gains nothing from larger batches. The value changes speed and
+                memory, not the translations.
+            **options: Search settings: num_beams, length_penalty, length_penalty_offset,
+                max_new_tokens_over_source, max_new_tokens.
         """
         num_beams = self.decoding_config(**options).num_beams
         check_num_best(num_return_sequences, num_beams, "num_return_sequences")
@@ -185,10 +188,7 @@ class Translator:
     def n_best(
         self, sentences: Iterable[str], num_best: int, **options: Any
     ) -> Iterator[list[Hypothesis]]:
-        """Yield the n best hypotheses per sentence, as `translate_n_best` does.
-
-        They have no `words`.
-        """
+        """Yield the n best hypotheses per sentence, as `translate_n_best` does, without `words`."""
         return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
@@ -301,7 +301,7 @@ class CTranslate2Engine:
         for source in rows:
             needed = len(source)
             advice = ""
-            # With learned positions only the source must fit, because an output ends at the last
+            # With learned positions only the source must fit, because generation stops at the last
             # position.
             if not self._has_learned_positions:
                 needed = max(needed, self._decoding.limit(source))
@@ -316,7 +316,7 @@ class CTranslate2Engine:
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield a list of hypotheses per row for each batch.
+        """Yield, for each batch, a list of hypotheses for each row.
 
         CTranslate2 computes several batches in parallel.
         """
