@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Import errors with advice: the extra that installs a missing package, or the replacement of a
-removed name.
-"""
+"""Import errors with advice: which extra to install, or what replaces a removed name."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
 STATE_FILE = "trainer_state.json"
 SNAPSHOT_FOLDER = "snapshots"
 STAGING_FOLDER = "_unfinished"
-# files of a checkpoint alone
+# files that only checkpoints have
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
 
@@ -326,7 +326,7 @@ def decode_lines(
 
 
 def is_stream(file: str | Path) -> bool:
-    """Return True if an output is stdout, a device or a pipe."""
+    """Return True if a file is stdin, stdout, a device or a pipe."""
     path = Path(file)
     is_special = path.exists() and not (path.is_file() or path.is_dir())
     return is_special or str(file) == STANDARD_STREAM
@@ -338,9 +338,9 @@ def check_outputs(
     """Refuse outputs that cannot be written, or would replace another file of the command.
 
     Args:
-        outputs: Files to write, by their names in error messages; None is no file and "-" is
-            stdout.
-        inputs: Files that the command reads; None is no file and "-" is stdin.
+        outputs: Files to write, by their names in error messages. None means no file, and "-"
+            means stdout.
+        inputs: Files that the command reads. None means no file, and "-" means stdin.
 
     Raises:
         ValueError: An output is a folder, its folder cannot be written to, or the output or its

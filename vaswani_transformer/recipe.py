@@ -38,7 +38,7 @@ logger = logging.get_logger(__name__)
 RECIPE_FOLDER = Path(__file__).with_name("recipes")
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
-BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, in the Hub's spelling
+BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by its name on the Hub
 BUILTIN_ATTRIBUTION = (
     "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), "
     "through [www.manythings.org/anki](http://www.manythings.org/anki/), [CC BY 2.0 "
@@ -634,8 +634,8 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
     If `max_steps` is below the recipe's own, intervals and warm-up become shorter, too: see
-    `laid_out`. Training files that replace the recipe's data do not take over its languages: pass
-    both languages, or name the files by language (train.en).
+    `laid_out`. If training files replace the recipe's data, its languages are not used: pass both
+    languages, or name the files by language (train.en).
 
     Args:
         recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the
@@ -672,9 +672,9 @@ def laid_out(
     """Return a recipe for another number of updates, with intervals and warm-up that fit it.
 
     With `is_timed`, the training gets four validations and four checkpoints, otherwise at least
-    four of each. Snapshots and log lines keep their fractions of the training. The warm-up takes at
-    most a fifth of the updates. A shortened warm-up keeps its peak learning rate, although the
-    paper's formula would raise it. Fields in `keep` do not change.
+    four of each. The intervals of snapshots and log lines remain the same fractions of the
+    training. The warm-up takes at most a fifth of the updates. A shortened warm-up keeps its peak
+    learning rate, although the paper's formula would raise it. Fields in `keep` do not change.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
     quarter = math.ceil(max_steps / 4)

@@ -428,7 +428,7 @@ class CTranslate2Search:
         """Return all hypotheses that CTranslate2 has after `steps` steps, finished or running."""
         num_hypotheses = 1
         if decoding.num_beams > 1:
-            # This many hypotheses cannot finish, so CTranslate2 does not stop early.
+            # Fewer hypotheses than this can finish, so CTranslate2 never stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
         results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],

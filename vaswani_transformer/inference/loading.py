@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a trained model, or a model of another architecture, with its tokenizer.
 
-A model must have all its weights. Remote code never runs. Weights of this package's models are
-safetensors.
+A model must have all its weights. Remote code never runs. Weights of this package's models must be
+safetensors files.
 """
 
 from __future__ import annotations

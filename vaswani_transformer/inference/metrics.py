@@ -15,7 +15,7 @@ Text is tokenized as by Moses in June 2017, when the paper appeared. Since Novem
 tokenizer.perl also splits off the full stop of the last word of a line if the word is a known
 abbreviation or has another full stop ("usw." becomes "usw ."). This changes 7 of the 3,000 German
 references of newstest2013, 8 of the 3,003 German references of newstest2014 and 6 of its 3,003
-French references. With randomly edited references as hypotheses, it changes BLEU by at most 0.02.
+French references. With randomly edited references as hypotheses, BLEU changes by at most 0.02.
 
 Deviation: The script reads references that are already tokenized. Here, references are raw text and
 are tokenized like the hypotheses.

@@ -57,7 +57,7 @@ DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 # for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
 
-BLANK = Hypothesis("")
+BLANK = Hypothesis("")  # of a blank sentence
 
 # ---- sentences ----
 
@@ -106,6 +106,7 @@ def translate(
         model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes
     )
     reader = reader_of(model, tokenizer, split_sentences)
+    # `total` counts texts, and the progress bar counts sentences.
     total = None if split_sentences else total
     for document in _documents(engine, reader, sentences, max_tokens_per_batch, progress, total):
         yield document.translation(0)
@@ -261,7 +262,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
             raise ValueError(
-                "`targets` must have one line for each source line, got more or fewer. Align them."
+                "`targets` must have one sentence for each source, got more or fewer. Align them."
             )
         yield pair
 
@@ -311,7 +312,7 @@ def penalty_of(decoding: GenerationConfig, length: int) -> float:
 def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
     """Raise ValueError if `num_best` is below 1 or above the number of beams.
 
-    The message uses `name`.
+    `name` is the name of `num_best` in the message.
     """
     if not 1 <= num_best <= num_beams:
         raise ValueError(
