@@ -369,7 +369,7 @@ def translate_file(
 
     Translations are collected in OUTPUT.part. When all lines are translated, this file is renamed
     to the output file and replaces an older one. After an interruption, OUTPUT.part is kept, and
-    `resume` continues after its lines. Streams have no such file.
+    `resume` continues after its lines. If input or output is a stream, nothing can be resumed.
 
     If several processes share the work, each must call this function with the same arguments. The
     arguments that are not listed here are those of `translate`.
@@ -383,8 +383,8 @@ def translate_file(
             text.
         resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input,
             model and options must be the same as before.
-        tag: Text to write before each translation that is not blank, separated by a space. Not with
-            `num_best`.
+        tag: Text to write before each translation that is not blank, separated by a space. It must
+            be None with `num_best`.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
