@@ -422,8 +422,11 @@ def _score(args: argparse.Namespace) -> None:
     from .inference.score import score_files
 
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
-    options = {name: getattr(args, name) for name in ("length_penalty", "length_penalty_offset")}
-    options["progress"] = sys.stderr.isatty()
+    options = {
+        "length_penalty": args.length_penalty,
+        "length_penalty_offset": args.length_penalty_offset,
+        "progress": sys.stderr.isatty(),
+    }
     if args.max_tokens_per_batch is not None:
         options["max_tokens_per_batch"] = args.max_tokens_per_batch
     score_files(model, tokenizer, args.source, args.target, args.output, **options)
