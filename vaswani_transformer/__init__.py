@@ -3,7 +3,7 @@
 """The original Transformer of "Attention Is All You Need" (2017) for the Hugging Face stack.
 
 Importing this package registers the model, its configuration and its tokenizer with the Auto
-classes, and gives `pipeline("translation")` back to transformers 5.
+classes, and brings back `pipeline("translation")`, which transformers 5 removed.
 """
 
 from importlib import import_module
@@ -26,7 +26,7 @@ from .pipeline_vaswani_transformer import (
 from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .version import __version__
 
-# Names whose modules need an extra: imported when first used, and not by `import *`.
+# Names from modules that need an extra: they are imported on first use, and not by `import *`.
 _LAZY = {
     "RECIPES": "recipe",
     "Recipe": "recipe",

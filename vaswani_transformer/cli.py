@@ -1,9 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The console command `vaswani-transformer`: one thin sub-command for each library function.
+"""The console command `vaswani-transformer`: each sub-command calls one library function.
 
-Results go to stdout, warnings and progress to stderr. Exit codes: 0 success, 2 wrong input (one
-line on stderr, then perhaps advice), 130 interrupted, 141 stdout was closed early.
+Results go to stdout, warnings and progress to stderr. Exit codes:
+
+- 0: Success.
+- 2: Wrong input. stderr has one line that says what is wrong, sometimes followed by advice.
+- 130: The user interrupted the command.
+- 141: The reader of stdout has gone, as in `... | head`.
 """
 
 from __future__ import annotations
@@ -32,15 +36,20 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# Argument names of library functions, and their different names on the command line.
-_OTHER_NAMES = {"num_best": "n_best", "path": "files"}
-_OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
+# Arguments of library functions, and the options that set them, where the two names differ.
+_OTHER_NAMES = {
+    "num_best": "n_best",
+    "path": "files",
+    "source_file": "source",
+    "target_file": "reference",
+    "pairs_file": "pairs",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
 
-    `argv` has no program name; None means the process's arguments.
+    `argv` does not include the name of the program. None means `sys.argv[1:]`.
     """
     args = _parse(sys.argv[1:] if argv is None else argv)
     try:
@@ -49,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():  # `... | head`
-            # else Python complains at shutdown
+            # Otherwise Python would report the broken pipe once more at shutdown.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         is_interrupt = isinstance(error, KeyboardInterrupt)
@@ -62,23 +71,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reader_is_gone() -> bool:
-    """Return True if stdout has lost its reader; another pipe of ours may have broken instead."""
+    """Return True if the reader of stdout has gone.
+
+    A BrokenPipeError can also come from another pipe of this process.
+    """
     if not hasattr(select, "poll"):  # on Windows
         return False
     stdout = select.poll()
-    stdout.register(sys.stdout, 0)  # errors are always reported
+    stdout.register(sys.stdout, 0)  # 0 asks for no events: `poll` reports errors in any case
     return any(event & select.POLLERR for _, event in stdout.poll(0))
 
 
 def is_main_process() -> bool:
-    """Return True for a single process and for the first of several."""
+    """Return True in a single process, and in the first of several processes."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 @contextlib.contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Show the package's log on stderr, from the main process only, and progress bars only on a
-    terminal.
+    """Show the package's log on stderr during the block.
+
+    Of several processes, only the main one shows more than errors. Progress bars are shown only by
+    the main process, and only if stderr is a terminal.
     """
     from transformers.utils import logging as library
 
@@ -103,10 +117,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
-    """Replace argument names in a message by what the user types:
-
-    `num_beams` becomes `--num-beams`.
-    """
+    """Replace the argument names in a message with options: `num_beams` becomes `--num-beams`."""
     typed = {
         other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options
     } | args.options
@@ -139,7 +150,7 @@ def _clean(args: argparse.Namespace) -> None:
 def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
-        import accelerate  # noqa: F401  (transformers' own error names no extra)
+        import accelerate  # noqa: F401  (transformers' own error does not name the extra)
     from .hub.card import describe_validation
     from .training.train import check_output_dir, fit_to_minutes, train
 
@@ -153,7 +164,7 @@ def _train(args: argparse.Namespace) -> None:
                 file=sys.stderr,
             )
         else:
-            recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **computing)
+            recipe = fit_to_minutes(recipe, args.minutes, keep=_given_fields(args), **computing)
     results = train(
         recipe, args.output_dir, report_to=args.report_to or "none", **starting, **computing
     )
@@ -179,14 +190,26 @@ def _has_run(args: argparse.Namespace) -> bool:
     return args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file()
 
 
+def _given_fields(args: argparse.Namespace) -> set[str]:
+    """Return the names of the recipe fields that the command line sets.
+
+    `args` lacks all other fields, because their options have the default `argparse.SUPPRESS`.
+    """
+    from .recipe import Recipe
+
+    return Recipe.__dataclass_fields__.keys() & vars(args).keys()
+
+
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
-    """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options
-    replace fields.
+    """Return the recipe that `train` uses.
+
+    Without --recipe, this is the recipe of the resumed run, or the paper's base model if there is
+    no such run. Options replace the values of the recipe.
     """
     from .recipe import LAID_OUT, Recipe, get_recipe, parse_value
 
     given = {}
-    for name in Recipe.__dataclass_fields__.keys() & vars(args).keys():
+    for name in _given_fields(args):
         value = getattr(args, name)
         is_single = isinstance(value, list) and len(value) == 1
         given[name] = parse_value(name, value[0] if is_single else value)
@@ -200,7 +223,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        # The run may have fitted these fields of --recipe to its minutes or updates.
+        # At its start, the run may have fitted these fields to its minutes or updates, so its own
+        # values replace those of --recipe.
         fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
         given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)
@@ -267,20 +291,24 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `load_evaluation_set`: the command line's corpus, else a split of the
-    model's recipe.
+    """Return the arguments of `load_evaluation_set` for `evaluate`.
+
+    If the command line names no corpus, use a split of the data in the model's recipe.
     """
     from .files import RECIPE_FILE
     from .inference.loading import check_model_path
     from .recipe import Recipe
 
-    given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
-    given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
-    needing = (
-        ("dataset_config", "split")
-        if args.source or args.reference or args.pairs
-        else ("dataset_config",)
-    )
+    given = {
+        "source_file": args.source,
+        "target_file": args.reference,
+        "pairs_file": args.pairs,
+        "dataset": args.dataset,
+        "dataset_config": args.dataset_config,
+    }
+    needing = ["dataset_config"]
+    if args.source or args.reference or args.pairs:
+        needing.append("split")
     if alone := [name for name in needing if getattr(args, name) and not args.dataset]:
         raise ValueError(
             f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, "
@@ -306,41 +334,65 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    from .inference.loading import settings_of_pair
+    if args.sample:
+        import torch
+
+        # Each process has its own seed, so that no two draw the same numbers.
+        torch.manual_seed((args.seed or 0) + int(os.environ.get("RANK", "0")))
+    from .files import is_stream
     from .inference.translate import join_processes, part_of, translate_file
     from .inference.translator import load_engine
 
-    output, part = Path(args.output), part_of(args.output)
-    if not (args.overwrite or args.resume):
-        if output.is_file():
-            raise ValueError(
-                f"`output` must be a new file, got {output}. Pass another, or --overwrite."
+    if not is_stream(args.output):
+        output, part = Path(args.output), part_of(args.output)
+        if not (args.overwrite or args.resume):
+            _check_new_output(output, part)
+        if output.is_file() and not args.overwrite and not part.exists():
+            print(
+                f"{output} is complete already; --overwrite translates it again.", file=sys.stderr
             )
-        if part.is_file() and part.stat().st_size:
-            raise ValueError(
-                f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
-                "--overwrite."
-            )
-    if output.is_file() and not args.overwrite and not part.exists():
-        print(f"{output} is complete already; --overwrite translates it again.", file=sys.stderr)
-        return
-    output.parent.mkdir(parents=True, exist_ok=True)
+            return
+        output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     computing = _computing_options(args)
     if processes is not None and args.device is None:
         computing["device"] = processes.device
     languages = (args.source_language, args.target_language)
     model, tokenizer = load_engine(args.model, languages=languages, **computing)
-    settings_of_pair(model.config, tokenizer, *languages)  # refuses languages of other models
-    options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
-    options |= {"num_best": args.n_best, "processes": processes}
-    translate_file(model, tokenizer, args.input, args.output, **options)
+    translate_file(
+        model,
+        tokenizer,
+        args.input,
+        args.output,
+        num_best=args.n_best,
+        resume=args.resume,
+        tag=args.tag,
+        document=args.document,
+        processes=processes,
+        **options,
+    )
     if processes is not None:
         processes.destroy_process_group()
 
 
+def _check_new_output(output: Path, part: Path) -> None:
+    """Raise ValueError if the output file or its unfinished OUTPUT.part already exists."""
+    if output.is_file():
+        raise ValueError(
+            f"`output` must be a new file, got {output}. Pass another, or --overwrite."
+        )
+    if part.is_file() and part.stat().st_size:
+        raise ValueError(
+            f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
+            "--overwrite."
+        )
+
+
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `generate` for sampling, and seed torch."""
+    """Return the arguments of `generate` for sampling, or none without --sample.
+
+    The seed is not one of them.
+    """
     given = {
         name: getattr(args, name)
         for name in ("temperature", "top_k", "seed")
@@ -361,9 +413,7 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(
             f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample."
         )
-    import torch
-
-    torch.manual_seed(given.pop("seed", 0) + int(os.environ.get("RANK", "0")))
+    given.pop("seed", None)
     return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, **given}
 
 
@@ -372,8 +422,11 @@ def _score(args: argparse.Namespace) -> None:
     from .inference.score import score_files
 
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
-    options = {name: getattr(args, name) for name in ("length_penalty", "length_penalty_offset")}
-    options["progress"] = sys.stderr.isatty()
+    options = {
+        "length_penalty": args.length_penalty,
+        "length_penalty_offset": args.length_penalty_offset,
+        "progress": sys.stderr.isatty(),
+    }
     if args.max_tokens_per_batch is not None:
         options["max_tokens_per_batch"] = args.max_tokens_per_batch
     score_files(model, tokenizer, args.source, args.target, args.output, **options)
@@ -389,13 +442,13 @@ def _push(args: argparse.Namespace) -> None:
     }
     try:
         commit = push_model(args.model, args.repo_id, **options)
-    except HTTPError as error:  # the HTTP client's, not an OSError
+    except HTTPError as error:  # an error of the HTTP client, not an OSError
         raise OSError(f"The push to the Hub failed: {error}") from error
     revision = args.tag or args.revision
     print(f"pushed to {commit.repo_url}{f'/tree/{revision}' if revision else ''}")
 
 
-# For each format the export function, and Python code that loads the result.
+# For each format: the export function, and Python code that loads the result.
 _FORMATS = {
     "ctranslate2": (
         "export_ctranslate2",
@@ -438,7 +491,7 @@ _GONE = {  # removed commands and options of 0.2.0, and what to do instead
     "--stream": "Pass a `TextStreamer` to the pipeline, as docs/using.md shows.",
     "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }
-# Recipe fields that `train --help` shows. --help-all shows all.
+# Recipe fields that `train --help` shows. `train --help-all` shows all fields.
 _COMMON_FIELDS = (
     "train_source",
     "train_target",
@@ -449,7 +502,11 @@ _COMMON_FIELDS = (
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line. Options may have underscores for hyphens; unknown ones get advice."""
+    """Parse the command line.
+
+    Options may be written with underscores instead of hyphens. The error for an unknown option
+    suggests a similar one.
+    """
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     parser = build_parser(show_all="--help-all" in words)
     if words and words[0] in _GONE:
@@ -472,8 +529,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     """Return the parser of all commands.
 
-    Parsed arguments include `run`, the command's function, and `options`, what the user types for
-    each argument.
+    The parsed arguments also contain `run`, the function of the command, and `options`, a
+    dictionary from the name of each argument to the option that the user types.
 
     Args:
         show_all: Whether the help of `train` shows every recipe field.
@@ -535,7 +592,7 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
         "--vocab-size",
         type=int,
         default=37000,
-        help="entries, with 256 bytes and 3 special tokens (default: 37000)",
+        help="vocabulary entries, including 256 bytes and 3 special tokens (default: 37000)",
     )
     add(
         "--overwrite",
@@ -547,7 +604,7 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
 def _add_clean(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Texts are compared by their letters, digits and combining marks, in lower case. "
-        "Of duplicates the first pair stays. Pairs with a blank side are removed, too."
+        "Of several duplicates, the first pair is kept. Pairs with a blank side are also removed."
     )
     add = parser.add_argument
     add("--source", required=True, help="source sentences, one per line")
@@ -559,8 +616,8 @@ def _add_clean(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar=("SOURCE", "TARGET"),
         help=(
-            "validation or test text: pairs whose source is in it are removed, whatever their "
-            "target; may be repeated"
+            "both sides of a validation or test text; pairs with a source sentence of this text "
+            "are removed, whatever their target; may be repeated"
         ),
     )
     add("--output-dir", required=True, help="new folder for the cleaned files and report.json")
@@ -587,14 +644,14 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
         "--minutes",
         type=float,
         help=(
-            "duration of the training instead of --max-steps: the first updates are timed to find "
+            "duration of the training, instead of --max-steps; the first updates are timed to find "
             "how many fit"
         ),
     )
     add(
         "--resume",
         action="store_true",
-        help="resume from the output folder's newest checkpoint, or start a new run",
+        help="resume from the newest checkpoint in the output folder; without one, start a new run",
     )
     add(
         "--bf16",
@@ -609,14 +666,14 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     add(
         "--use-cpu",
         action="store_true",
-        help=_help("train on the CPU although there is a GPU", show_all),
+        help=_help("train on the CPU even if there is a GPU", show_all),
     )
     trackers = (
         "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
     )
     add("--report-to", nargs="+", help=_help(trackers, show_all))
     processes = (
-        "processes that tokenize the data; the result is the same "
+        "number of processes that tokenize the data; it does not change the result "
         "(default: all cores for a large corpus)"
     )
     add("--num-proc", type=int, help=_help(processes, show_all))
@@ -656,7 +713,7 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
     add(
         "inputs",
         nargs="+",
-        help="folder of a run, for all its snapshots, or several snapshot files or model folders",
+        help="folder of a run, to average all its snapshots; or several snapshot files or models",
     )
     add("--output-dir", required=True, help="new folder for the averaged model")
 
@@ -678,8 +735,8 @@ def _add_computing(parser: argparse.ArgumentParser) -> None:
         "--max-tokens-per-batch",
         type=int,
         help=(
-            "tokens of a batch, padding included; more takes more memory (default: 4096; "
-            "CTranslate2 on a CPU: 1024)"
+            "most tokens of a batch, with padding; larger batches need more memory (default: 4096, "
+            "or 1024 for CTranslate2 on a CPU)"
         ),
     )
 
@@ -708,17 +765,18 @@ def _add_decoding(parser: argparse.ArgumentParser) -> None:
         choices=["torch", "ctranslate2"],
         default="torch",
         help=(
-            "ctranslate2 is faster in small models and gives the same translations (needs the "
+            "ctranslate2 is faster for small models and gives the same translations (needs the "
             "extra export; default: torch)"
         ),
     )
-    add("--num-beams", type=int, help="beams; 1 is greedy search (default: the model's)")
+    add("--num-beams", type=int, help="number of beams; 1 is greedy search (default: the model's)")
     _add_penalty(parser)
     add(
         "--max-new-tokens-over-source",
         type=int,
         help=(
-            "output limit of each sentence: its source tokens + this number (default: the model's)"
+            "most tokens of a translation: the tokens of its source + this number "
+            "(default: the model's)"
         ),
     )
 
@@ -734,12 +792,12 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         "--reference",
         "--target",
         nargs="+",
-        help="reference translations, line by line; several files for several references",
+        help="reference translations, one per line; several files give several references",
     )
     add(
         "--tokenized",
         action="store_true",
-        help="the texts are tokenized already: add tokenized BLEU",
+        help="the texts are tokenized already; also report tokenized BLEU",
     )
     add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
@@ -766,14 +824,14 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     add(
         "--output",
         default="-",
-        help="translations, line by line; the file appears when complete (default: stdout)",
+        help="translations, one per line; the file appears when it is complete (default: stdout)",
     )
     add(
         "--n-best",
         type=int,
         help=(
             "write the N best translations of each line as JSON lines, with score, "
-            "log-probability and length; a text may appear twice, from different tokens"
+            "log-probability and length; two of them may have the same text but different tokens"
         ),
     )
     add(
@@ -790,21 +848,23 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         "--document",
         action="store_true",
         help=(
-            "translate each sentence of a line; white space, list marks, links, placeholders and "
-            "tags are kept"
+            "split each line into sentences, and translate them one by one; white space, list "
+            "marks, links, placeholders and tags are kept"
         ),
     )
     add(
         "--tag",
-        help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)",
+        help="text to put before each translation, such as <bt> (see train --added-tokens)",
     )
-    about = "Any encoder-decoder of transformers can be --model. Its generation config decides."
+    about = (
+        "--model can be any encoder-decoder of transformers. Its generation config sets the search."
+    )
     add = parser.add_argument_group("models of other architectures", about).add_argument
     add(
         "--source-language",
-        help="code of its tokenizer: eng_Latn (NLLB), en_XX (mBART), en (M2M100, T5)",
+        help="language code of the model: eng_Latn (NLLB), en_XX (mBART), en (M2M100, T5)",
     )
-    add("--target-language", help="such as deu_Latn, de_DE or de")
+    add("--target-language", help="language code of the model, such as deu_Latn, de_DE or de")
     about = (
         "Draw translations at random instead of searching for the best, "
         "for example to back-translate."
@@ -848,7 +908,11 @@ def _add_push(parser: argparse.ArgumentParser) -> None:
         "--license",
         help="license of the model, such as cc-by-4.0 or apache-2.0 (default: the one in its card)",
     )
-    add("--private", action="store_true", help="make a new repo private; refuse a public one")
+    add(
+        "--private",
+        action="store_true",
+        help="create the repo as private; refuse a repo that is public",
+    )
     add("--revision", help="branch to commit to; created if missing (default: main)")
     add("--tag", help="tag for this commit, for example v1")
 

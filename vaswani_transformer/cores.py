@@ -1,10 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Sharing the cores with other processes: torch's waiting threads spin only on an idle machine.
+"""Share the cores with other processes: torch's waiting threads spin only on an idle machine.
 
-libgomp, torch's OpenMP library on Linux, lets threads spin for milliseconds when they wait for each
-other. That is fastest if each thread has a core. But it costs two thirds of the speed if they wait
-for a thread whose core runs another process.
+libgomp is torch's OpenMP library on Linux. Its threads spin for milliseconds while they wait for
+each other. This is fastest if each thread has a core to itself. But if another process runs on the
+core of one thread, the other threads spin until that thread gets its core back. This costs two
+thirds of the speed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import torch
 
 _STAT = Path("/proc/stat")
 _SECONDS = 0.5  # between two checks of the load
-# Number of cores that other processes may use without effect. It allows for daemons and for
-# rounding of the clock.
+# Number of cores that other processes may use before torch's threads sleep. It allows for daemons
+# and for the rounding of CPU times.
 _SPARE = 0.25
 
 
@@ -29,8 +30,8 @@ _SPARE = 0.25
 def share_cores() -> Iterator[None]:
     """Let torch's waiting threads sleep while other processes need their cores.
 
-    Results do not change. It does nothing with one thread, without /proc/stat, or if the
-    environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
+    Results do not change. The block runs as usual if torch has one thread, if there is no
+    /proc/stat, or if the environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
     """
     is_set = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
     if torch.get_num_threads() == 1 or is_set or not _STAT.exists():
@@ -65,7 +66,7 @@ def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
 
 
 def seconds_used(stat: str, cores: Set[int]) -> float:
-    """Return the CPU seconds of all processes on some cores since the system started.
+    """Return the CPU seconds that all processes have used on some cores since the system started.
 
     `stat` is the content of /proc/stat.
     """
@@ -80,7 +81,10 @@ def seconds_used(stat: str, cores: Set[int]) -> float:
 
 
 def _watch(ended: threading.Event, num_threads: int) -> None:
-    """Check the load until `ended` is set, and hold idle thread pools while cores are crowded."""
+    """Keep idle thread pools alive while the cores are crowded, until `ended` is set.
+
+    libgomp does not spin while it has more threads than cores.
+    """
     cores = os.sched_getaffinity(0)
     release = threading.Event()
     release.set()
@@ -93,8 +97,7 @@ def _watch(ended: threading.Event, num_threads: int) -> None:
 
         crowded = is_crowded(cores_of_others, len(cores), num_threads)
         if crowded and release.is_set():
-            # libgomp does not spin while it has more threads than cores. Each idle pool adds
-            # `num_threads - 1` threads.
+            # Each idle pool adds `num_threads - 1` threads.
             release = threading.Event()
             num_pools = (len(cores) - num_threads) // (num_threads - 1) + 1
             for _ in range(num_pools):
@@ -105,11 +108,11 @@ def _watch(ended: threading.Event, num_threads: int) -> None:
 
 
 def _times(cores: Set[int]) -> tuple[float, float]:
-    """Return the time, and the CPU seconds of all other processes on some cores."""
+    """Return the current time, and the CPU seconds of all other processes on some cores."""
     return time.monotonic(), seconds_used(_STAT.read_text(), cores) - time.process_time()
 
 
 def _hold_pool(release: threading.Event) -> None:
     """Start a pool of OpenMP threads, and keep it idle until `release` is set."""
-    torch.ones(2**17, device="cpu").neg_()  # large enough for all threads
+    torch.ones(2**17, device="cpu").neg_()  # large enough to use all threads
     release.wait()

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Import errors with advice: the extra that installs a missing package, or the replacement of a
-removed name.
-"""
+"""Import errors with advice: which extra to install, or what replaces a removed name."""
 
 from __future__ import annotations
 
@@ -37,13 +35,12 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
 
 
 def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:
-    """Return a module's `__getattr__` that raises ImportError, with advice, for names that 0.3.0
-    removed.
+    """Return a `__getattr__` for a module that raises ImportError for names removed in 0.3.0.
 
     Args:
         module: `__name__` of the module.
         names: The removed names, separated by spaces.
-        advice: Sentence that says what to do instead.
+        advice: Sentence at the end of the message that says what to do instead.
     """
 
     def fail(name: str) -> Any:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a run, JSON, lines of text, writing through temporary files, and a lock."""
+"""Names of a run's files, and functions to read, write, check and lock files and folders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
 STATE_FILE = "trainer_state.json"
 SNAPSHOT_FOLDER = "snapshots"
 STAGING_FOLDER = "_unfinished"
-# in checkpoints only
+# files that only checkpoints have
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
 
@@ -49,8 +49,8 @@ class RunFile(NamedTuple):
 
     Attributes:
         name: Name or pattern of the files in the folder of a run.
-        overwritten: `--overwrite` deletes them. Without it, a folder that has them takes no new
-            run.
+        overwritten: `--overwrite` deletes them. Without `--overwrite`, no run starts in a folder
+            that has them.
         on_hub: `push` uploads them.
         copied: `average` copies them from the newest model to the new one.
     """
@@ -88,7 +88,7 @@ CARD_MARKER = (
 
 
 def run_files(folder: Path) -> list[Path]:
-    """Return the files and folders that `--overwrite` deletes; without any, there is no run."""
+    """Return the files and folders that `--overwrite` deletes, or [] if there is no run."""
     paths: list[Path] = []
     for file in RUN_FILES:
         if file.overwritten:
@@ -117,7 +117,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
     Args:
         path: The file.
-        kind: The type that the file must hold, dict (a JSON object) or list.
+        kind: The type of its content: dict for a JSON object, or list.
 
     Raises:
         ValueError: The file is broken or holds another type.
@@ -140,8 +140,9 @@ def read_json(path: Path, kind: type = dict) -> Any:
 def writing_beside(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` after the block.
 
-    If the block fails, the temporary file is deleted. If either file is a link, the link itself is
-    replaced, because a link in a downloaded folder may lead anywhere.
+    If the block fails, the temporary file is deleted. If `path` or the temporary file is already a
+    link, the link itself is replaced and not its target, because a link in a downloaded folder may
+    lead anywhere.
     """
     beside = path.with_name(path.name + ".part")
     beside.unlink(missing_ok=True)
@@ -156,7 +157,8 @@ def writing_beside(path: Path) -> Iterator[Path]:
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `output_dir` after the block.
 
-    Until then it is next to `output_dir`, as export-*.part. If the block fails, it is deleted.
+    During the block, the folder is next to `output_dir` under the name export-*.part. If the block
+    fails, the folder is deleted.
 
     Raises:
         ValueError: `output_dir` is a file or holds files.
@@ -172,7 +174,7 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     try:
         yield beside
         with contextlib.suppress(FileNotFoundError):
-            path.rmdir()  # is empty; some systems cannot rename to an existing folder
+            path.rmdir()  # it is empty; some systems cannot rename to an existing folder
         beside.rename(path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -202,7 +204,7 @@ def locking(folder: Path) -> Iterator[None]:
     After the block, the lock is released, and the folder is deleted if it is empty.
 
     Raises:
-        ValueError: Another process has locked it.
+        ValueError: Another process has locked the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
@@ -214,13 +216,13 @@ def locking(folder: Path) -> Iterator[None]:
             "is writing it now. Wait for its end, stop it, or pass another folder."
         ) from error
     except OSError as error:
-        has_no_locks = error.errno == errno.ENOLCK  # of a network file system
+        has_no_locks = error.errno == errno.ENOLCK  # some network file systems have none
         if not has_no_locks:
             raise
     try:
         yield
     finally:
-        # Windows does not delete an open file, and a folder with files stays.
+        # Both may fail: Windows does not delete an open file, and `rmdir` no folder with files.
         with contextlib.suppress(OSError):
             os.unlink(lock.lock_file)
             folder.rmdir()
@@ -228,10 +230,11 @@ def locking(folder: Path) -> Iterator[None]:
 
 
 def check_no_link_out(path: Path, folder: Path) -> None:
-    """Refuse a link that leads out of a model's folder, before the file is published or copied.
+    """Refuse a link that leads out of a model's folder.
 
-    In a downloaded folder a link may lead to any file. Links from `snapshots/<commit>` to `blobs`
-    are allowed, because the Hub's client makes them.
+    In a downloaded folder, a link may lead to any file, and that file must not be published or
+    copied. Links from `snapshots/<commit>` to `blobs` are allowed, because the Hub's client makes
+    them.
 
     Raises:
         ValueError: The path is such a link.
@@ -291,7 +294,7 @@ def decode_lines(
         ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte
             offset), or carriage returns alone end the lines.
     """
-    # A byte order mark (3), the line end (2), and one byte more to notice a line that is too long.
+    # 3 bytes for a byte order mark, 2 for the line end, and 1 to notice a line that is too long
     read_line = partial(stream.readline, max_bytes + 6)
     for number, raw in enumerate(iter(read_line, b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
@@ -323,7 +326,7 @@ def decode_lines(
 
 
 def is_stream(file: str | Path) -> bool:
-    """Return True if an output is stdout, a device or a pipe."""
+    """Return True if a file is stdin, stdout, a device or a pipe."""
     path = Path(file)
     is_special = path.exists() and not (path.is_file() or path.is_dir())
     return is_special or str(file) == STANDARD_STREAM
@@ -335,9 +338,9 @@ def check_outputs(
     """Refuse outputs that cannot be written, or would replace another file of the command.
 
     Args:
-        outputs: Files to write, by their names in error messages; None is no file and "-" is
-            stdout.
-        inputs: Files that the command reads; None is no file and "-" is stdin.
+        outputs: Files to write, by their names in error messages. None means no file, and "-"
+            means stdout.
+        inputs: Files that the command reads. None means no file, and "-" means stdin.
 
     Raises:
         ValueError: An output is a folder, its folder cannot be written to, or the output or its

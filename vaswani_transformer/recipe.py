@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: one flat dataclass with every setting of a training except the hardware, read from YAML
-files.
+"""Recipes: the dataclass `Recipe` holds every setting of a training except the hardware.
 
-Built-in recipes are in `vaswani_transformer/recipes`. The path of your own file works wherever a
-built-in name does.
+Recipes are read from YAML files. Those of the built-in recipes are in
+`vaswani_transformer/recipes`. `get_recipe` takes the name of a built-in recipe or the path of your
+own file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ logger = logging.get_logger(__name__)
 RECIPE_FOLDER = Path(__file__).with_name("recipes")
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
-BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by the Hub's name
+BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by its name on the Hub
 BUILTIN_ATTRIBUTION = (
     "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), "
     "through [www.manythings.org/anki](http://www.manythings.org/anki/), [CC BY 2.0 "
@@ -47,8 +47,8 @@ BUILTIN_ATTRIBUTION = (
     "cleaned"
 )
 
-# Fields of 0.1.0 that were renamed after training arguments. Recipe files may still use the old
-# names.
+# Fields of 0.1.0 that later got the names of training arguments: old and new name. Recipe files may
+# still use the old names.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -56,13 +56,13 @@ OLD_NAMES = {
 }
 
 SPLITS = ("train", "validation", "test")
-PARTS = ("source", "target", "pairs")  # files of a split
+PARTS = ("source", "target", "pairs")  # the files that a split can have
 # Intervals in updates, and all fields that `laid_out` adapts to the number of updates.
 INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
-DECIDING = (*METRICS, "loss", "nll", "perplexity")  # values of `metric_for_best_model`
+DECIDING = (*METRICS, "loss", "nll", "perplexity")  # possible values of `metric_for_best_model`
 
-# Recipe fields that are also fields of the model config, and recipe fields that are also training
+# Recipe fields that are also fields of the model config, then those that are also training
 # arguments.
 MODEL_FIELDS = (
     "source_language",
@@ -111,7 +111,7 @@ TRAINER_FIELDS = (
 _Range = tuple[float, float, str]
 _COUNT: _Range = (1, 2**31, "a whole number of at least 1 and below 2^31")
 _COUNT_OR_ZERO: _Range = (0, 2**31, "a whole number of at least 0 and below 2^31")
-# at least one token and </s>
+# A sentence has at least one token and `</s>`.
 _LENGTH: _Range = (2, 2**31, "a whole number of at least 2 and below 2^31")
 _SEED: _Range = (0, 2**32, "a whole number in [0, 2^32)")
 _RATE: _Range = (0, 1, "a number in [0, 1)")
@@ -129,15 +129,14 @@ def _field(
     choices: tuple[str, ...] = (),
     free: bool = False,
 ) -> Any:
-    """Return a dataclass field with help and validation. `free` fields may change on resume."""
+    """Return a dataclass field with help and validation. A resume may change `free` fields."""
     metadata = {"help": text, "range": allowed, "choices": choices, "free": free}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training run: data, vocabulary, model, batches, optimizer, snapshots, validation and
-    decoding.
+    """Settings of a training: data, vocabulary, model, batches, optimizer, validation, decoding.
 
     The defaults are the paper's base model. Each field has its help text, with units, in
     `metadata["help"]`. Only two fields depend on the hardware: `max_padded_tokens_per_device` and
@@ -157,8 +156,8 @@ class Recipe:
     target_language: str | None = _field(None, "language code of the target side, for example de")
     dataset: str | None = _field(
         None,
-        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, "
-        "others only their split",
+        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it for "
+        "all splits, other files only for their own split",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
     streaming: bool = _field(
@@ -200,7 +199,8 @@ class Recipe:
     )
     max_tokens_per_sentence: int | None = _field(
         256,
-        "most tokens of a training sentence, with </s>; longer ones are dropped; none: no limit",
+        "most tokens of a training sentence, with </s>; pairs with a longer one are dropped; none: "
+        "no limit",
         _LENGTH,
     )
     max_length_ratio: float | None = _field(
@@ -210,7 +210,7 @@ class Recipe:
         _RATIO,
     )
 
-    bpe_dropout: float = _field(  # free: it helps most when it starts late
+    bpe_dropout: float = _field(  # free, because it helps most if it starts late
         0.0,
         "probability of skipping a byte-pair merge in training, drawn again in each epoch, in "
         "[0, 1)",
@@ -229,7 +229,7 @@ class Recipe:
         "base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1"
     )
     d_model: int | None = _field(
-        None, "width of the model; none: the preset's value, also for the next fields", _COUNT
+        None, "width of the model; none: the preset's value, as for the fields below", _COUNT
     )
     d_ff: int | None = _field(None, "width of the feed-forward layers", _COUNT)
     num_heads: int | None = _field(None, "attention heads", _COUNT)
@@ -247,22 +247,22 @@ class Recipe:
 
     # Batches and optimizer.
     max_source_tokens_per_batch: int = _field(
-        25000, "source tokens of one update at most, without padding", _LENGTH
+        25000, "most source tokens of one update, without padding", _LENGTH
     )
     max_target_tokens_per_batch: int = _field(
-        25000, "target tokens of one update at most, without padding", _LENGTH
+        25000, "most target tokens of one update, without padding", _LENGTH
     )
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "tokens on a device at once, both sides with padding; more accumulate; none: by GPU "
-        "memory, 4096 on a CPU",
+        "most tokens on a device at once, both sides, with padding; larger updates accumulate "
+        "gradients; none: as many as fit into a GPU, 4096 on a CPU",
         _LENGTH,
         free=True,
     )
     dataloader_num_workers: int | None = _field(
         None,
-        "processes that load batches for each device; 0: the training process does; none: on a "
-        "GPU up to 4, as cores allow, on a CPU 0; a resumed stream keeps its old number",
+        "processes that load batches for each device; 0: the training process loads them; none: "
+        "up to 4 on a GPU, as cores allow, 0 on a CPU; a resumed stream keeps its number",
         _COUNT_OR_ZERO,
         free=True,
     )
@@ -292,8 +292,8 @@ class Recipe:
     )
     metric_for_best_model: str = _field(
         "sacrebleu",
-        f"figure that chooses the best model: {', '.join(DECIDING)}; without target_language chrf "
-        "replaces sacrebleu",
+        f"validation figure that decides which model is best: {', '.join(DECIDING)}; without "
+        "target_language, chrf replaces sacrebleu",
     )
     early_stopping_patience: int | None = _field(
         None,
@@ -312,12 +312,12 @@ class Recipe:
     )
     save_steps: int = _field(
         5000,
-        "updates between two resumable checkpoints; load_best_model_at_end saves at each "
-        "validation instead",
+        "updates between two resumable checkpoints; with load_best_model_at_end, there is one at "
+        "each validation instead",
         _COUNT,
         free=True,
     )
-    save_total_limit: int = _field(2, "resumable checkpoints kept", _COUNT, free=True)
+    save_total_limit: int = _field(2, "number of resumable checkpoints to keep", _COUNT, free=True)
     logging_steps: int = _field(100, "updates between two lines of the log", _COUNT, free=True)
 
     # Decoding, written into the model's generation config.
@@ -344,7 +344,7 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check the type and range of every value.
 
-        Whole numbers become floats where the field's type is float.
+        If a field has the type float, a whole number is converted to it.
         """
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
@@ -359,7 +359,7 @@ class Recipe:
 
     @property
     def validation_search(self) -> str:
-        """Search of validations, "greedy" or "beam N". The final model may search otherwise."""
+        """Search of validations, "greedy" or "beam N". The final model's search may differ."""
         return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
 
     @property
@@ -382,7 +382,7 @@ class Recipe:
             vocab_size: Entries of the tokenizer; None means the recipe's `vocab_size`.
 
         Raises:
-            ValueError: If there is no such preset, or the recipe's values do not fit it.
+            ValueError: If there is no such preset, or the values make no valid config.
         """
         values = {name: getattr(self, name) for name in MODEL_FIELDS}
         given = {name: value for name, value in values.items() if value is not None}
@@ -395,15 +395,15 @@ class Recipe:
         return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
-        """Return the keyword arguments of `data.load_corpus` for one split, or None if it has no
-        data.
+        """Return the arguments of `data.load_corpus` for a split, or None if it has no data.
 
         Training files replace `dataset` for all splits, so that no model is validated on another
         corpus by mistake. Other files replace only their own split.
 
         Args:
-            split: "train", "validation" or "test". Of a dataset they mean `train`,
-                `validation_split` and `test_split`, and any other split of it is possible.
+            split: "train", "validation" or "test". In a dataset, these stand for its splits
+                `train`, `validation_split` and `test_split`. It may also be the name of any other
+                split of the dataset.
         """
         languages = {
             "source_language": self.source_language,
@@ -429,8 +429,7 @@ class Recipe:
         return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
-        """Return the keyword arguments of `data.load_corpus` and the weight of each training
-        corpus.
+        """Return the arguments of `data.load_corpus` and the weight of each training corpus.
 
         Raises:
             ValueError: If the lists of files and weights have different lengths.
@@ -454,12 +453,12 @@ class Recipe:
         return corpora
 
     def save(self, folder: str | Path) -> Path:
-        """Write the recipe as `recipe.json` into a folder, atomically, and return its path."""
+        """Write the recipe atomically as `recipe.json` into a folder, and return its path."""
         return write_json(Path(folder) / RECIPE_FILE, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Recipe:
-        """Read `recipe.json` of a run's folder.
+        """Read `recipe.json` in the folder of a run.
 
         Raises:
             FileNotFoundError: If the folder has no `recipe.json`.
@@ -473,7 +472,7 @@ class Recipe:
 
 @cache
 def field_types() -> dict[str, tuple[type, bool, bool]]:
-    """Return for each field its type, whether None is allowed, and whether a list is."""
+    """Return, for each field: its type, whether it can be None, and whether it can be a list."""
     hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Recipe).items()}
     return {name: (types[0], type(None) in types, len(types) == 3) for name, types in hints.items()}
 
@@ -501,9 +500,10 @@ def check_value(name: str, value: Any) -> None:
 
 
 def parse_value(name: str, value: Any) -> Any:
-    """Convert text, or a list of texts, to a field's type. For optional fields `none` becomes None.
+    """Convert text, or a list of texts, to the type of a field.
 
-    Text that does not convert is returned unchanged, so that `check_value` refuses it.
+    For optional fields, the text `none` becomes None. Text that cannot be converted is returned
+    unchanged, so that `check_value` refuses it.
     """
     if isinstance(value, list):
         return [parse_value(name, each) for each in value]
@@ -572,7 +572,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             own[name] = parse_value(name, value)
             check_value(name, own[name])
         except ValueError as error:
-            message = str(error).replace("`", "")  # else the command line would print options
+            # without quotes, because the command line turns quoted names into options
+            message = str(error).replace("`", "")
             raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
     return {**base, "name": path.stem, **own}
 
@@ -581,8 +582,8 @@ def _text_of(name: str, node: yaml.Node) -> str:
     """Return the text of a field's value.
 
     Raises:
-        ValueError: If the value is nested. It is not expanded, because YAML aliases can make it
-            huge.
+        ValueError: If the value is nested. Nested values are not expanded, because YAML aliases
+            can make them huge.
     """
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(
@@ -609,7 +610,7 @@ def _check_field(name: str) -> None:
 def _known_file(name: Any, field: str = "recipe") -> Path:
     """Return the path of a built-in recipe.
 
-    Raise ValueError, which names the field, if none has this name.
+    If no recipe has this name, raise a ValueError that names `field`.
     """
     known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
     if name not in known:
@@ -632,9 +633,9 @@ def recipe_text(name: str) -> str:
 def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
-    Fewer `max_steps` than the recipe's also shorten its intervals and warm-up, see `laid_out`.
-    Other training files do not inherit the recipe's languages: pass both, or name the files by
-    language (train.en).
+    If `max_steps` is below the recipe's own, intervals and warm-up become shorter, too: see
+    `laid_out`. If training files replace the recipe's data, its languages are not used: pass both
+    languages, or name the files by language (train.en).
 
     Args:
         recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the
@@ -647,23 +648,21 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
         TypeError: If an override is not a field of `Recipe`.
     """
     given = dict(overrides)
-    values: dict[str, Any] = {}
+    inherited: dict[str, Any] = {}
     if recipe is not None:
         is_file = Path(recipe).suffix in RECIPE_SUFFIXES
-        values = read_recipe(recipe if is_file else _known_file(recipe))
+        inherited = read_recipe(recipe if is_file else _known_file(recipe))
     has_other_data = not given.keys().isdisjoint(("train_source", "train_pairs"))
-    given |= _languages_by_suffix(given if has_other_data else values | given)
+    given |= _languages_by_suffix(given if has_other_data else inherited | given)
     if has_other_data:
-        values = _for_other_data(values, given)
-    original = Recipe(**values)
+        inherited = _for_other_data(inherited, given)
+    original = Recipe(**inherited)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
-        # d_model sets the peak rate
         others = {name: value for name, value in given.items() if name != "max_steps"}
-        shortened = laid_out(
-            dataclasses.replace(original, **others), steps, keep=others, is_timed=False
-        )
-        given = {name: getattr(shortened, name) for name in LAID_OUT} | given
+        # The other fields come first, because the warm-up's peak rate depends on d_model.
+        longer = dataclasses.replace(original, **others)
+        return laid_out(longer, steps, keep=others, is_timed=False)
     return dataclasses.replace(original, **given)
 
 
@@ -672,10 +671,10 @@ def laid_out(
 ) -> Recipe:
     """Return a recipe for another number of updates, with intervals and warm-up that fit it.
 
-    The training gets four validations and checkpoints; unless `is_timed`, it may keep more.
-    Snapshots and log lines stay at the same fractions of the training. The warm-up takes at most a
-    fifth of the updates. Its peak rate stays, although the paper's formula would raise it. Fields
-    in `keep` do not change.
+    With `is_timed`, the training gets four validations and four checkpoints, otherwise at least
+    four of each. The intervals of snapshots and log lines remain the same fractions of the
+    training. The warm-up takes at most a fifth of the updates. A shortened warm-up keeps its peak
+    learning rate, although the paper's formula would raise it. Fields in `keep` do not change.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
     quarter = math.ceil(max_steps / 4)
@@ -693,7 +692,7 @@ def laid_out(
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the missing languages from the suffixes of the training files: train.en is English."""
+    """Return languages that `values` lacks, by the suffixes of the training files: train.en."""
     found = {}
     for side in ("source", "target"):
         name = f"{side}_language"
@@ -706,9 +705,9 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's values for other training data, without its languages.
+    """Return the values of a recipe for other training data, without the recipe's languages.
 
-    They lose name and description, too, if the recipe has a dataset or other languages.
+    If the recipe has a dataset or other languages, its name and description are replaced, too.
 
     Raises:
         ValueError: If the recipe has languages, and a language of the other data is missing.

@@ -95,6 +95,7 @@ def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(
 @pytest.mark.slow
 def test_reader_that_leaves_gets_its_line_and_the_rest_is_left_quietly(arguments):
     os.mkfifo("pipe")
+    Path("-").touch()  # a file of this name does not stop the output to stdout
     # more than a pipe holds
     process = Fork([*arguments, "--n-best", "4"], Path.cwd(), stdout="pipe")
     with Path("pipe").open("rb") as pipe:

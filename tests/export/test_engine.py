@@ -112,11 +112,11 @@ def test_int8_and_other_formats_are_named_in_results(folder):
 
 def test_an_interrupted_file_is_resumed(folder, monkeypatch):
     from vaswani_transformer.inference import translate as module
-    from vaswani_transformer.inference.translator import Engine
+    from vaswani_transformer.inference.translator import CTranslate2Engine
 
     monkeypatch.setattr(module, "SENTENCES_PER_CHUNK", 2)
     run(folder, "--output", "whole")
-    calls, compute = [], Engine.translate_batch
+    calls, compute = [], CTranslate2Engine.translate_batch
 
     def interrupt(engine, rows):
         calls.append(rows)
@@ -124,7 +124,7 @@ def test_an_interrupted_file_is_resumed(folder, monkeypatch):
             raise KeyboardInterrupt
         return compute(engine, rows)
 
-    monkeypatch.setattr(Engine, "translate_batch", interrupt)
+    monkeypatch.setattr(CTranslate2Engine, "translate_batch", interrupt)
     command = [
         "translate",
         "--model",

@@ -16,7 +16,7 @@ from vaswani_transformer.inference.translate import Hypothesis, translate_n_best
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
 from vaswani_transformer.export import Translator, export_ctranslate2
-from vaswani_transformer.inference.ctranslate2 import Decoding, Search
+from vaswani_transformer.inference.ctranslate2 import CTranslate2Search, Decoding
 
 # ---- the interface ----
 
@@ -189,9 +189,9 @@ def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(
     finished, running, horizons, best
 ):
     engine = Scripted(finished, running)
-    found = Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False))[
-        0
-    ]
+    found = CTranslate2Search(engine, ["</s>", "a"], [0], 100)(
+        [[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False)
+    )[0]
     assert engine.horizons == horizons
     assert [(len(one.tokens), one.log_prob) for one in found] == [best]
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])
@@ -203,7 +203,9 @@ def test_where_length_is_punished_the_next_token_is_the_best_end(running, horizo
     at 9 tokens.
     """
     engine = Scripted([(2, -1.0)], {8: running, 12: -9.0})
-    Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, -1.0, 5, 20, False))
+    CTranslate2Search(engine, ["</s>", "a"], [0], 100)(
+        [[1, 1, 0]], Decoding(2, 1, -1.0, 5, 20, False)
+    )
     assert engine.horizons == horizons
 
 

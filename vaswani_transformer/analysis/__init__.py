@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Analysis: the cost of a training.
 
-Nothing is imported here: what needs the model loads it when it is used.
+This file imports no module, so that each is loaded only when it is used.
 """
 
-# What is public, and has a page in the API reference.
+# The public modules. Each has a page in the API reference.
 __all__ = ["cost"]

@@ -19,8 +19,9 @@ from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Return the numbers of parameters of all encoder layers and of all decoder layers, without
-    embeddings.
+    """Return the numbers of parameters of all encoder layers and of all decoder layers.
+
+    Embeddings are not counted.
     """
     d, f, h = config.d_model, config.d_ff, config.num_heads
     attention = 2 * d * h * config.d_k + 2 * d * h * config.d_v
@@ -35,17 +36,16 @@ def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
 def training_flops(
     config: VaswaniTransformerConfig, source_tokens: float, target_tokens: float
 ) -> float:
-    """Return the FLOPs of a training on so many real tokens, counted from the parameters of the
-    model.
+    """Return the FLOPs of a training, counted from the parameters and the numbers of tokens.
 
     The count is 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x
-    target tokens). Every weight of a layer multiplies and adds once per token in the forward pass
-    and twice in the backward pass. The output projection has V x d_model weights. Embeddings and
-    positions are looked up, not multiplied.
+    target tokens). For each token, a weight of a layer takes one multiplication and one addition in
+    the forward pass, and two of each in the backward pass. The output projection has V x d_model
+    weights. Embeddings and positions are looked up, not multiplied.
 
-    Two simplifications: products of queries with keys and of attention weights with values are left
-    out. Keys and values of the attention over the encoder's output count by target tokens instead
-    of source tokens.
+    There are two simplifications. The products of queries with keys, and of attention weights with
+    values, are left out. The keys and values of encoder-decoder attention are counted once per
+    target token instead of once per source token.
 
     Args:
         config: Sizes of the model.
@@ -58,18 +58,19 @@ def training_flops(
 
 
 def measure_cost(trainer: Any) -> dict[str, Any]:
-    """Return the cost of a `VaswaniTransformerTrainer`'s training, over all its resumes. All
-    processes call it.
+    """Return the cost of the training of a `VaswaniTransformerTrainer`, with all resumed parts.
+
+    All processes must call this function.
 
     Returns:
         The figures of `CostCallback.metrics` and `measure_devices`, and:
 
-        - `train_code`: Versions of this package that trained.
+        - `train_code`: Versions of this package that ran the training.
         - `train_flops_paper`: Device seconds x measured FLOP/s of a device, as in Table 2.
         - `train_flops_counted`: Result of `training_flops`.
-        - `train_model_flops_utilization`: Counted FLOPs / the paper's.
+        - `train_model_flops_utilization`: `train_flops_counted` / `train_flops_paper`.
 
-        Empty if no token was counted.
+        The dictionary is empty if no tokens were counted.
 
     Paper: Table 2 multiplies the time, the number of devices and the FLOP/s that one device
     sustains.
@@ -93,13 +94,15 @@ def measure_cost(trainer: Any) -> dict[str, Any]:
 
 
 def measure_devices(trainer: Any) -> dict[str, Any]:
-    """Measure the devices of a trainer, in about a second at most. All processes call it.
+    """Measure the devices of a trainer, in at most about a second.
+
+    All processes must call this function.
 
     Returns:
         - `train_num_devices`: Number of devices, one per process.
         - `train_device`: Name and precision of this process's device.
-        - `train_matrix_flops_per_second`: FLOP/s of one device in this precision, a mean over
-          processes.
+        - `train_matrix_flops_per_second`: FLOP/s of one device in this precision, as the mean over
+          all processes.
     """
     args = trainer.args
     dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
@@ -119,14 +122,15 @@ def measure_devices(trainer: Any) -> dict[str, Any]:
 def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Measure the FLOP/s of a device in square matrix products, with the kernels of the model.
 
-    The matrices are 1,024 x 1,024 on a CPU and 8,192 x 8,192 elsewhere. Their numbers are normally
-    distributed, because some devices multiply zeros faster. The result is from the median time of
-    up to 20 products in a quarter of a second, after a first one to warm up.
+    The matrices are 1,024 x 1,024 on a CPU and 8,192 x 8,192 on other devices. They hold random
+    numbers, because some devices multiply zeros faster. The rate is computed from the median time
+    of a product. After one product to warm up, products are timed for a quarter of a second, at
+    most 20 of them.
 
-    Paper: Table 2 multiplies by the sustained rate of one GPU.
+    Paper: Table 2 uses the sustained rate of one GPU.
     """
     side = 1024 if device.type == "cpu" else 8192
-    generator = torch.Generator(device).manual_seed(0)  # not the training's generator
+    generator = torch.Generator(device).manual_seed(0)  # torch's global one stays unchanged
     first, second = (
         torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2)
     )

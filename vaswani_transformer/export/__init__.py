@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Models for others: transformers' own Marian, and CTranslate2 (the extra `[export]`).
+"""Exports of a trained model: to Marian, for plain transformers, and to CTranslate2.
 
-Engines are imported when they are used, as each works without the others.
+Only CTranslate2 needs the extra `export`.
 """
 
 from ..extras import gone

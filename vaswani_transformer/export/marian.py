@@ -1,15 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Marian export: a trained model as `MarianMTModel` of transformers, which loads everywhere without
-this package.
+"""Marian export: a trained model as a `MarianMTModel`, which needs transformers alone.
 
-Marian computes the paper's model with another order of the entries of d_model: its position
-encodings are first all sines, then all cosines, but the paper's sines and cosines alternate. So the
-export reorders every axis of d_model, and changes nothing else.
+Marian computes the paper's model with another order of the d_model entries of a state. Its position
+encodings consist of all sines followed by all cosines, while the paper's sines and cosines
+alternate. So the export reorders each axis of size d_model, and changes nothing else.
 
 Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which
-changes logits by about 1e-4. The weights cannot compensate for it: that would need a scaled
-residual stream, and so scaled sinusoids, but Marian computes its sinusoids itself.
+changes logits by about 1e-4. Other weights could not compensate for this. They would have to scale
+the residual stream, and therefore the sinusoids, but Marian computes the sinusoids itself.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _CARD = """\
 A translation model as `MarianMTModel`: it needs only transformers, and no `trust_remote_code`.
 
 ```python
-# You need not downgrade transformers, although the Hub's own snippet says so:
+# The Hub's own snippet asks you to downgrade transformers. You need not:
 # these classes are in transformers 5, which removed only the pipeline.
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -55,14 +54,14 @@ batch = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-`vaswani-transformer export --to marian` made it from a model of that package, the Transformer of
-"Attention Is All You Need" (2017). Data, scores, limits and citation are on that model's
-card.{attribution} What differs:
+`vaswani-transformer export --to marian` made it from a model of the package vaswani_transformer,
+the Transformer of "Attention Is All You Need" (2017). The card of that model gives its data,
+scores, limits and citation.{attribution} This export differs from that model:
 
 - {search}, and the output has at most {new_tokens} tokens.
-- It does not split texts: one text is one sentence.
-- A text has at most {positions:,} tokens; a longer one is an error (IndexError) without
-  `truncation=True`. An empty text gives some sentence instead of none.
+- It does not split texts into sentences: each text must be one sentence.
+- A text has at most {positions:,} tokens. A longer one raises IndexError, or loses its end with
+  `truncation=True`. The translation of an empty text is not empty.
 - LayerNorm's epsilon is 1e-5 instead of 1e-6, which changes logits by about 1e-4.
 """
 _GREEDY = "It searches greedily, as that model does"
@@ -72,12 +71,11 @@ It searches with {num_beams} beams and scores a hypothesis by log-probability /
 
 
 def export_marian(model: str | Path, output_dir: str | Path) -> Path:
-    """Export a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and
-    return the folder.
+    """Export a trained model as a `MarianMTModel` with tokenizer and card, and return the folder.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        output_dir: Folder to make; it may exist if it is empty.
+        output_dir: Folder to create; it may exist if it is empty.
 
     Raises:
         FileNotFoundError: There is no such model.
@@ -113,8 +111,9 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Return a `MarianMTModel` with the same logits, except for LayerNorm's epsilon, and with the
-    nearest search.
+    """Return a `MarianMTModel` with the same weights and the closest search of transformers.
+
+    The logits are the same, apart from the different epsilon of LayerNorm.
 
     Raises:
         ValueError: `d_k` or `d_v` differs from d_model / num_heads, positions are learned, or
@@ -163,12 +162,12 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
-        # without final_logits_bias, which is a buffer of zeros
+        # This leaves out final_logits_bias, a buffer of zeros.
         for name, parameter in stock.named_parameters():
             layer = name.split(".")[-2]
             if layer == "embed_positions":
                 continue
-            # the paper's attention has no biases
+            # Biases of Marian's attention are zeros, because the paper's attention has none.
             weight = weights.get(name, torch.zeros_like(parameter))
             if layer.endswith(_WRITES_D_MODEL):
                 weight = weight[order]
@@ -181,9 +180,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
-    """Return the search of transformers that is nearest to section 6.1's, with the model's other
-    settings.
-    """
+    """Return transformers' closest search to section 6.1's, with the model's other settings."""
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
     for name in (
@@ -193,11 +190,13 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
         "max_length",
     ):
         chosen.pop(name, None)
-    # `<s>` counts in max_length. A max_new_tokens here would win over a max_length in the call.
+    # max_length counts `<s>`, max_new_tokens does not. The export sets max_length, because a
+    # max_new_tokens in the generation config would override a max_length in the call.
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
-        # The slope of log((5 + n) / 6) over log(n) is n / (5 + n): 0.7 for sentences of 12 tokens
+        # transformers' penalty is length^alpha. The slope of log((5 + n) / 6) over log(n) is
+        # n / (5 + n), which is 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:
@@ -206,11 +205,10 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
-    """Return the card, with the language, license, data set and attribution of the model's own
-    card.
+    """Return the card, with the language, license, dataset and attribution of the exported model.
 
-    A model that was loaded from the Hub is the base model, else the base model of its card if that
-    is on the Hub.
+    If the exported model is on the Hub, the card names it as base model. Otherwise the card names
+    the base model of that model's card, if that one is on the Hub.
     """
     card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
     recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Model card of a run. card_template.md is filled from the recipe, config and results in the folder
-of the run.
-"""
+"""Model card of a run, rendered from card_template.md and the files in the folder of the run."""
 
 from __future__ import annotations
 
@@ -40,12 +38,12 @@ _TEMPLATE = Path(__file__).with_name("card_template.md")
 def make_card(
     folder: str | Path, model_id: str | None = None, revision: str | None = None
 ) -> ModelCard:
-    """Render the card of a finished run from its recipe, config, training results and all test
-    results.
+    """Render the card of a finished run.
 
-    The title is the name of the repo, or of the folder without a repo. Local paths are shortened to
-    their last part. Metadata of an earlier card, such as a license, is kept. Without a license
-    there, a model trained on the built-in corpus gets the license of the corpus.
+    The card describes the recipe, the config, the training results and all test results in the
+    folder. Its title is the name of the repo, or the name of the folder if there is no repo. Local
+    paths are shortened to their last part. Metadata of an earlier card, such as a license, is kept.
+    If the earlier card names no license, a model of the built-in corpus gets the corpus's license.
 
     Args:
         folder: Folder of the run.
@@ -108,8 +106,8 @@ def make_card(
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
     )
-    # An earlier card must not replace new metadata. Tags of both cards are merged, and old scores
-    # are dropped.
+    # Metadata of an earlier card must not replace new metadata. But the tags of both cards are
+    # merged, and old scores are dropped.
     not_kept = card.data.to_dict().keys() - {"tags"} | {"model-index"}
     add_metadata(card, {key: value for key, value in earlier.items() if key not in not_kept})
     return card
@@ -118,10 +116,10 @@ def make_card(
 def write_card(
     folder: str | Path, model_id: str | None = None, revision: str | None = None
 ) -> Path | None:
-    """Write the card of a finished run and return its path. If README.md is the user's own, keep it
-    and return None.
+    """Write the card of a finished run, and return its path.
 
-    Arguments and errors are those of `make_card`.
+    If README.md is the user's own, keep it and return None. Arguments and errors are those of
+    `make_card`.
     """
     path = Path(folder) / CARD_FILE
     if path.exists() and not is_own_card(path):
@@ -134,7 +132,7 @@ def refresh_card(
 ) -> Path | None:
     """Call `write_card`, but log a warning instead of raising an error.
 
-    A card must not fail the work before it.
+    The work that precedes the card must not fail because of it.
     """
     try:
         return write_card(folder, model_id, revision)
@@ -150,14 +148,8 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
     """
     for field, value in metadata.items():
         if field == "tags" and value:
-            value = [
-                *dict.fromkeys(
-                    [
-                        *(card.data.get("tags") or ()),
-                        *([value] if isinstance(value, str) else value),
-                    ]
-                )
-            ]
+            both = as_list(card.data.get("tags")) + as_list(value)
+            value = list(dict.fromkeys(both))
         if value:
             card.data[field] = value
 
@@ -187,12 +179,10 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """Return the recipe as YAML, without defaults (the paper's base model) and without local
-    folders.
-    """
+    """Return the recipe as YAML, without local folders and without values of the base model."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    # if left out, they would be read from file suffixes
+    # Languages that are left out would be read from the suffixes of files.
     languages = ("source_language", "target_language")
     own = {
         name: value for name, value in values.items() if value != default[name] or name in languages
@@ -210,9 +200,7 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Describe the "last", "best" or "average" validation in the results of a run; return "" if
-    there is none.
-    """
+    """Describe the "last", "best" or "average" validation of a run, or return "" without one."""
     figures = {
         name: results.get(f"{which}_eval_{name}")
         for name in ("perplexity", "nll", "loss", *METRICS)

@@ -47,12 +47,11 @@ def push_model(
     tag: str | None = None,
     token: str | None = None,
 ) -> CommitInfo:
-    """Upload the model of a folder to the Hub in one commit, with its code, card, recipe and
-    results.
+    """Upload a model with its code, card, recipe and results to the Hub in one commit.
 
     Checkpoints, snapshots and the training state are never uploaded. Local paths in uploaded files
-    are shortened to their last part. The commit deletes files of an earlier model that this model
-    lacks.
+    are shortened to their last part. Files of an earlier model in the repo are deleted by the same
+    commit if this model has no such files.
 
     Args:
         model: Folder of a model.
@@ -68,8 +67,8 @@ def push_model(
     Raises:
         FileNotFoundError: If the folder lacks a file of the model, its code or its card.
         ValueError: If the folder does not hold a model of this package, a file is a link to a file
-            outside the folder, the card has no license or has invalid metadata, the repo is public
-            in spite of `private`, or the repo already has the tag.
+            outside the folder, the card has no license or has invalid metadata, `private` is True
+            and the repo is public, or the repo already has the tag.
         OSError: If the Hub cannot be reached or refuses the push.
 
     Example:
@@ -102,7 +101,7 @@ def push_model(
         )
     card.validate()
     api = HfApi(token=token)
-    # the full id, with the owner
+    # `create_repo` returns the full id, with the owner.
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
     if private and not api.model_info(repo_id).private:
         raise ValueError(
@@ -145,7 +144,7 @@ def published_files(folder: Path) -> list[Path]:
 
 
 def _check_base_model(path: Path) -> None:
-    """Raise ValueError if a card or an adapter's config names a base model not on the Hub."""
+    """Raise ValueError if a card or an adapter names a base model that is not on the Hub."""
     bases: Any = []
     if path.name == "adapter_config.json":
         bases = [read_json(path).get("base_model_name_or_path")]
@@ -168,11 +167,11 @@ def upload(
     revision: str | None,
     tag: str | None = None,
 ) -> CommitInfo:
-    """Commit the files of `published_files`, and delete such files from the repo if the folder
-    lacks them.
+    """Commit the files of `published_files`, and delete outdated ones from the repo.
 
-    A generated card is first rewritten: its example must load the model from this repo and
-    revision. The revision is the tag if there is one, else the branch.
+    A file of the repo is outdated if a push could have uploaded it and the folder lacks it. A
+    generated card is first rewritten, so that its example loads the model from this repo and
+    revision. The card names the tag as revision if there is one, else the branch.
     """
     refresh_card(folder, repo_id, tag or revision)
     added = [addition(path) for path in published_files(folder)]
@@ -209,7 +208,7 @@ def _code(folder: Path) -> set[Path]:
 def addition(path: Path) -> CommitOperationAdd:
     """Return the commit operation that adds a file.
 
-    Local paths in its content lose their folders.
+    In recipes and results, local paths are shortened to their last part.
     """
     content: Path | bytes = path
     if any(

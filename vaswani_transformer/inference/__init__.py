@@ -1,17 +1,17 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Use and evaluation of a trained model.
+"""Use and evaluate a trained model.
 
 - `loading` loads a model with its tokenizer.
 - `translate` translates sentences and files; `score` scores given translations.
 - `evaluate` evaluates a model on a test set by `metrics`, and reads and describes the results.
 
-This file imports no module, because they need different extras. `metrics` needs `[eval]`. The
-others can be imported with what the model itself needs.
+This file imports none of these modules, because `metrics` needs the extra `eval`. The others need
+only the packages that the model itself needs.
 """
 
-# Display names of the metrics, by their keys in the results of `metrics.score_translations`, in the
-# order of reports.
+# Key of each metric in the results of `metrics.score_translations`, and its display name. Reports
+# use this order.
 METRICS = {
     "sacrebleu": "sacreBLEU",
     "chrf": "chrF",

@@ -3,14 +3,13 @@
 """Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
 
 CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha,
-and it stops after a fixed number of finished hypotheses. So the search here proceeds in three
-steps:
+and it stops after a fixed number of finished hypotheses. So the search here has three stages:
 
 1. CTranslate2 searches up to a horizon, a number of tokens. It returns all hypotheses with their
-   log-probabilities, finished ones and those that still run after the last step.
-2. The hypotheses are scored by GNMT's length penalty.
-3. The stopping bound of `generate` tells if a running hypothesis can still beat the finished ones.
-   If so, the sentence is searched again with a longer horizon, up to its maximum length.
+   log-probabilities. Some are finished, and others are still running after the last step.
+2. The hypotheses are scored with GNMT's length penalty.
+3. The stopping rule of `generate` tells whether a running hypothesis can still beat the finished
+   ones. If so, the sentence is searched again with a longer horizon, up to its maximum length.
 """
 
 from __future__ import annotations
@@ -44,16 +43,16 @@ try:
 except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
-# Key in the config.json of an export. `Translator` reads the configs of the model and its search
-# from this entry.
+# Key in the config.json of an export. Under this key, `Translator` finds the configs of the model
+# and of its search.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
-# CTranslate2 computes sinusoids without a limit, but by another formula. So the export stores a
-# table of the paper's sinusoids. For a base model the table has 4 MB.
+# Without a stored table, CTranslate2 computes sinusoids for any number of positions, but by another
+# formula. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
 MIN_POSITIONS = 2048
 
-# Keys of a generation config that the search below follows, or that do not change its results.
+# Keys of a generation config that the search below follows, or that do not change the results.
 _FOLLOWED = {
     *DECODING,
     "max_new_tokens",
@@ -170,7 +169,7 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
 
     def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
-        """Set the projections of an attention, fused as CTranslate2 needs them."""
+        """Set the projections of an attention sub-layer, fused as CTranslate2 needs them."""
         spec.queries_scale = attention.scaling
         layers = (attention.q_proj, attention.k_proj, attention.v_proj)
         projections = [self._linear(layer) for layer in layers]
@@ -207,14 +206,17 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         model: VaswaniTransformerForConditionalGeneration,
         tokenizer: PreTrainedTokenizerBase,
     ) -> None:
-        """Set the special tokens, the epsilon of layer norm and the configs for `read_configs`."""
+        """Write the special tokens, LayerNorm's epsilon and the model's configs into `config`.
+
+        `read_configs` reads the model's configs back.
+        """
         names = self.get_vocabulary(model, tokenizer)
         decoding = decoding_config(model)
         _check_settings(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
         config.eos_token = names[ends_of(decoding)[0]]
-        # CTranslate2 requires one, although byte-level BPE has none.
+        # CTranslate2 requires an unknown token, although byte-level BPE has none.
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {
@@ -247,7 +249,7 @@ def ends_of(decoding: GenerationConfig) -> list[int]:
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Return the number of positions of an export, the maximum length of a source or target."""
+    """Return the number of positions of an export, which limits the length of both sides."""
     if config.position_encoding == "learned":
         return config.max_position_embeddings
     return max(MIN_POSITIONS, config.max_position_embeddings)
@@ -282,7 +284,7 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
 _OVER_SOURCE = 5
 _GROWTH = 1.5
 
-_NO_PENALTY = 1e-30  # with 0, CTranslate2 may stop at the first hypothesis
+_NO_PENALTY = 1e-30  # not 0, because CTranslate2 may then stop at the first hypothesis
 
 
 @dataclass(frozen=True)
@@ -342,18 +344,20 @@ class Found:
     score: float
 
 
-class Search:
+class CTranslate2Search:
     """Beam search by a `ctranslate2.Translator`.
 
     Args:
-        engine: The `ctranslate2.Translator`.
+        translator: The `ctranslate2.Translator`.
         names: Vocabulary: the token for each token id.
         ends: Token ids that end an output.
         num_positions: Maximum length of an output.
     """
 
-    def __init__(self, engine: Any, names: list[str], ends: list[int], num_positions: int) -> None:
-        self.engine = engine
+    def __init__(
+        self, translator: Any, names: list[str], ends: list[int], num_positions: int
+    ) -> None:
+        self.translator = translator
         self.names = names
         self.ends = set(ends)
         self.num_positions = num_positions
@@ -405,11 +409,12 @@ class Search:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
         if not running:
-            # All beams of the last step finished. CTranslate2 would continue with less probable
-            # candidates, so the least probable of these beams is an upper bound.
+            # All beams of the last step have finished. CTranslate2 would continue with candidates
+            # that are less probable than each of these beams. So the lowest log-probability of
+            # these beams is an upper bound for the candidates.
             last_step = [one.log_prob for one in found if len(one.tokens) == steps]
             running = [min(last_step, default=0.0)]
-        # the length with the highest score
+        # the length that gives the highest score
         best_length = limit if decoding.length_penalty >= 0 else steps + 1
         best_possible = decoding.score(max(running), best_length)
         return len(best) == decoding.num_best and best_possible <= best[-1].score
@@ -420,12 +425,12 @@ class Search:
     def _search(
         self, sources: list[list[int]], steps: int, decoding: Decoding
     ) -> list[list[Found]]:
-        """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or running."""
+        """Return all hypotheses that CTranslate2 has after `steps` steps, finished or running."""
         num_hypotheses = 1
         if decoding.num_beams > 1:
-            # More hypotheses than can finish, so that CTranslate2 never stops early.
+            # Fewer hypotheses than this can finish, so CTranslate2 never stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
-        results = self.engine.translate_batch(
+        results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
             patience=num_hypotheses / decoding.num_beams,
@@ -436,7 +441,7 @@ class Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            # The default of 1 forbids empty outputs, which raises all other scores.
+            # The default of 1 forbids empty outputs, and thereby raises the scores of all others.
             min_decoding_length=0,
         )
         all_found = []

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a model: test sets, results, the results file and the printed report.
 
-All keys of results begin with `test_`. They come from `metrics.score_translations`, from `DECODING`
-and from `evaluate_model`. Computing results needs the extra `[eval]`; reading them needs no extra.
+All keys of results begin with `test_`. The rest of a key is a key of `metrics.score_translations`,
+a key of `DECODING`, or one that `evaluate_model` adds. Computing results needs the extra `eval`;
+reading them needs no extra.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def load_evaluation_set(
     """Load a test set. Sentences of the built-in corpus come with all their references.
 
     Args:
-        split: Part of a dataset. Files have no parts.
-        name: Name of the test set in reports and cards; None for the result of `describe_corpus`.
+        split: Split of a dataset. It has no effect on files.
+        name: Name of the test set in reports and cards. None uses the result of `describe_corpus`.
         **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, or `pairs_file`,
             or `dataset`. A list of files as `target_file` gives each sentence several references.
 
@@ -87,8 +88,9 @@ def load_evaluation_set(
 
 
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
-    """Return the default name of a test set: its files, or its data set with configuration and
-    split.
+    """Return the default name of a test set.
+
+    It names the files, or the dataset with its configuration and split.
     """
     if "dataset" not in corpus:
         return ", ".join(file for value in corpus.values() for file in _several(value))
@@ -114,14 +116,15 @@ def evaluate_to_files(
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a saved model, and write the results and optionally the translations.
 
-    The results go into test_results.json in the model's folder, or into test_results_NAME.json if
-    that file holds the results of another test set. For a model on the Hub, no results are written.
+    The results are written to test_results.json in the model's folder. If that file already holds
+    the results of another test set, they are written to test_results_NAME.json instead. No results
+    are written for a model on the Hub.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`. The languages default to those of the model.
         translations_file: File for the translations, one per line; None for no file.
-        device: Device of the model; None for a GPU if there is one.
+        device: Device of the model. None uses a GPU if there is one.
         int8: Whether to round the weights to int8. Results record it as `test_precision`.
         bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
         engine: "torch" or "ctranslate2". Results record "ctranslate2" as `test_engine`.
@@ -129,7 +132,7 @@ def evaluate_to_files(
             num_beams.
 
     Returns:
-        The results of `evaluate_model`, and their file or None.
+        The results of `evaluate_model`, and the path of their file, or None if there is none.
 
     Raises:
         ValueError: An output cannot be written, or would replace another file or the results of
@@ -157,9 +160,9 @@ def evaluate_to_files(
 
 
 def _results_file(folder: Path, name: str) -> Path:
-    """Return the results file of this test set in a model's folder.
+    """Return the path of the results file of a test set in a model's folder.
 
-    No two test sets share a file.
+    Each test set has a file of its own.
     """
     short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
@@ -189,8 +192,8 @@ def evaluate_model(
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate a test set, score the translations and return both.
 
-    `max_tokens_per_batch` and `progress` are those of `translate`; the others are arguments of
-    `model.generate`.
+    `model`, `tokenizer`, `max_tokens_per_batch`, `progress` and `generate_kwargs` are arguments of
+    `translate`.
 
     Args:
         test_set: Source sentences and their references.
@@ -210,7 +213,7 @@ def evaluate_model(
     from .metrics import make_sacrebleu, score_translations
 
     language = getattr(model.config, "target_language", None)
-    make_sacrebleu(language)  # raises if its tokenizer is missing, before the long translation
+    make_sacrebleu(language)  # raises before the long translation if its tokenizer is missing
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
     options: Any = {
@@ -267,9 +270,7 @@ def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
-    """Return a description of the search that gave these results, with the formula of its length
-    penalty.
-    """
+    """Describe the search that gave these results, with the formula of its length penalty."""
     alpha = results["test_length_penalty"]
     offset = results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
@@ -289,7 +290,5 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return the length of the translations divided by the length of the references, in sacreBLEU's
-    tokens.
-    """
+    """Return the tokens of the translations / the tokens of the references, as sacreBLEU counts."""
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

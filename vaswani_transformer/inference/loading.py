@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a trained model, or a model of another architecture, with its tokenizer.
 
-Models must be complete, and no remote code runs. Weights of this package are safetensors.
+A model must have all its weights. Remote code never runs. Weights of this package's models must be
+safetensors files.
 """
 
 from __future__ import annotations
@@ -39,17 +40,18 @@ def load_for_inference(
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
-    `from_pretrained` fills missing tensors with random numbers. This function refuses such a model.
+    `from_pretrained` fills missing tensors with random numbers. This function refuses a model with
+    missing tensors.
 
     Args:
         name_or_path: Folder of a model, or its id on the Hub.
-        device: For example "cpu" or "cuda:1". None uses the CPU with `int8`, else a GPU if there is
-            one.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU with
+            `int8`.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
         languages: Source and target language for a model of another architecture, which can be any
-            encoder-decoder of transformers. Codes are those of its tokenizer. A model without codes
-            takes (None, None). If `languages` is None, other architectures are refused.
+            encoder-decoder of transformers. Use the codes of its tokenizer, or (None, None) if the
+            tokenizer has no codes. If `languages` is None, other architectures are refused.
 
     Raises:
         FileNotFoundError: The folder does not exist.
@@ -100,9 +102,9 @@ def load_for_inference(
 def _load_teacher(name: str, languages: tuple[str | None, str | None]) -> tuple[Any, Any]:
     """Load a model of another architecture, and its tokenizer.
 
-    The languages become `source_language` and `target_language` of the model's config. If the
-    config has settings for this pair, as T5 has, they enter the generation config, and their prefix
-    becomes `source_prefix` of the config.
+    The languages become `source_language` and `target_language` of the model's config. The config
+    may have settings for this pair, as T5's has. They are added to the generation config, and their
+    prefix becomes `source_prefix` of the config.
     """
     config = AutoConfig.from_pretrained(name, trust_remote_code=False)
     tokenizer = load_tokenizer(name)
@@ -126,8 +128,8 @@ def settings_of_pair(
 ) -> dict[str, Any]:
     """Return a model's own settings for a pair of languages, such as T5's `prefix`.
 
-    A tokenizer with language codes needs two of them. Any other model accepts the pairs that its
-    config names, or no languages.
+    If the tokenizer has language codes, both languages must be such codes. Any other model accepts
+    only the pairs that its config names, or no languages.
 
     Raises:
         ValueError: The model does not know the languages.
@@ -184,9 +186,9 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the entries `engine` and `precision` for results.
+    """Return the entries `engine` and `precision` of a model for results.
 
-    The defaults, torch and fp32, are left out.
+    The default values, torch and fp32, are left out.
     """
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"
@@ -203,9 +205,7 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
 
 
 def check_model_path(name_or_path: str | Path) -> None:
-    """Raise FileNotFoundError unless the argument is a folder or may be the id of a model on the
-    Hub.
-    """
+    """Raise FileNotFoundError unless this is a folder or may be the id of a model on the Hub."""
     path = Path(name_or_path)
     may_be_hub_id = _HUB_ID.fullmatch(str(name_or_path)) and not path.parent.is_dir()
     if not path.is_dir() and not may_be_hub_id:

@@ -3,26 +3,28 @@
 """Translation metrics with their signatures, as functions and as an offline `evaluate.Metric`.
 
 Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's
-tables. Tokenized BLEU, lowercased, compares with work on corpora that are already tokenized. It is
-meaningless for raw text, so it is reported only on request. The paper's and tokenized BLEU are
-reported only for languages that sacreBLEU splits by 13a, because neither splits text without spaces
-between words.
+tables. Use lowercased tokenized BLEU to compare with work on corpora that are already tokenized. It
+is meaningless for raw text, so it is reported only on request. The paper's BLEU and tokenized BLEU
+cannot split text without spaces between words. So both are reported only for languages that
+sacreBLEU tokenizes by 13a.
 
 Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl,
 tokenizer.perl, the compound split and multi-bleu.perl.
 
-Tokens are those of Moses in June 2017, when the paper appeared. Since November 2018, tokenizer.perl
-also splits off the full stop of the last word of a line if the word is a known abbreviation or has
-another full stop ("usw." becomes "usw ."). This changes 7 of the 3,000 German references of
-newstest2013, 8 of the 3,003 German references of newstest2014 and 6 of its 3,003 French references.
-BLEU of perturbed references changes by at most 0.02.
+Text is tokenized as by Moses in June 2017, when the paper appeared. Since November 2018,
+tokenizer.perl also splits off the full stop of the last word of a line if the word is a known
+abbreviation or has another full stop ("usw." becomes "usw ."). This changes 7 of the 3,000 German
+references of newstest2013, 8 of the 3,003 German references of newstest2014 and 6 of its 3,003
+French references. With randomly edited references as hypotheses, BLEU changes by at most 0.02.
 
-Deviation: the script reads references that are already tokenized. Here references are raw text and
-are tokenized like the hypotheses. Deviation: sacremoses does not know some letters: Chinese
-characters, kana and Hangul unless the target language has them, and letters beyond U+FFFF. Each
-becomes a token of its own. Irish apostrophes are split like German ones. A full-width 1 becomes 1;
-Moses of 2017 wrote a quote by mistake. None of these occurs in the newstests: sacremoses and Moses
-of 2017 agree on all their lines.
+Deviation: The script reads references that are already tokenized. Here, references are raw text and
+are tokenized like the hypotheses.
+
+Deviation: sacremoses does not know some letters, and makes each of them a token of its own: letters
+beyond U+FFFF, and Chinese characters, kana and Hangul unless the target language uses them. It
+splits Irish apostrophes like German ones. It turns a full-width 1 into 1, where Moses of 2017 wrote
+a quotation mark by mistake. None of these cases occurs in the newstests: sacremoses and Moses of
+2017 agree on all their lines.
 """
 
 from __future__ import annotations
@@ -45,16 +47,17 @@ with requiring("eval", "to score translations"):
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-# One list with the first reference of each sentence, one with the second, ...; None if a sentence
-# has fewer. The types of sacreBLEU omit None, but it accepts None.
+# One list with the first reference of each sentence, one with the second, and so on. An entry is
+# None if its sentence has fewer references. sacreBLEU accepts None, but its types do not say so.
 ReferenceStreams: TypeAlias = list[list[Any]]
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
-# White space in Python, but not in Perl: Moses deletes them like other control characters.
+# Characters that are white space in Python but not in Perl. Moses deletes them like other control
+# characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
 # Languages without spaces between words for which sacreBLEU has no tokenizer.
 _SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
-# From three-letter to two-letter codes, for the languages for which a metric has special rules.
+# Two-letter codes by three-letter codes, for the languages that have special rules in some metric.
 _SHORT_CODES = dict(
     pair.split(":")
     for pair in (
@@ -77,14 +80,16 @@ def score_translations(
     Args:
         hypotheses: One detokenized translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
-        target_language: Language code. It decides how BLEU splits words; None for the rules of
+        target_language: Language code. It decides how BLEU splits words. None uses the rules of
             English.
-        tokenized: Whether hypotheses and references are tokenized already. Adds `tokenized_bleu`.
+        tokenized: Whether hypotheses and references are already tokenized. If so, the scores
+            include `tokenized_bleu`.
 
     Returns:
         Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on.
-        `paper_bleu` and `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. Also
-        `brevity_penalty`, and in sacreBLEU's tokens `hypothesis_length` and `reference_length`.
+        `paper_bleu` and `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. The
+        other entries are sacreBLEU's `brevity_penalty`, and `hypothesis_length` and
+        `reference_length` in its tokens.
 
     Raises:
         ValueError: There are no hypotheses, or a sentence has no reference.
@@ -118,7 +123,9 @@ def score_translations(
 
 
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
-    """Return sacreBLEU with its tokenizer for the target language, or with characters as tokens.
+    """Return sacreBLEU with its tokenizer for the target language.
+
+    Languages without such a tokenizer and without spaces between words are split into characters.
 
     Raises:
         ImportError: The tokenizer is not installed. Japanese and Korean need an extra of sacrebleu.
@@ -144,8 +151,9 @@ def _score(
 def _reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
 ) -> ReferenceStreams:
-    """Return references as lists of first, second, ... references; None if a sentence has fewer
-    than others.
+    """Return one list of all first references, one of all second references, and so on.
+
+    If a sentence has fewer references than others, the missing entries are None.
     """
     rows: list[list[Any]] = [
         list(row) if isinstance(row, (list, tuple)) else [row] for row in references
@@ -165,13 +173,14 @@ def _reference_streams(
 def tokenize_for_paper_bleu(
     sentences: Sequence[str], target_language: str | None = None
 ) -> list[str]:
-    """Tokenize sentences for the paper's BLEU: tokens are joined by single spaces, special
-    characters escaped.
+    """Tokenize sentences for the paper's BLEU, and join the tokens by single spaces.
+
+    Special characters are escaped: a quotation mark becomes `&quot;`.
 
     Args:
         sentences: Raw text.
-        target_language: Language code of the text, for example "de" or "fr_CA"; None for the rules
-            of English.
+        target_language: Language code of the text, for example "de" or "fr_CA". None uses the
+            rules of English.
 
     Example:
         >>> tokenize_for_paper_bleu(["Das „Rich-Text“-Format."], "de")
@@ -199,8 +208,8 @@ def corpus_paper_bleu(
 
     Args:
         hypotheses: One translation for each sentence.
-        reference_streams: List of the first references of all sentences, list of the second
-            references, ...; None if a sentence has fewer.
+        reference_streams: One list of all first references, one of all second references, and so
+            on. An entry is None if its sentence has fewer references.
         target_language: Language code, as in `tokenize_for_paper_bleu`.
 
     Returns:
@@ -241,8 +250,9 @@ def corpus_paper_bleu(
 
 
 def base_language(target_language: str | None) -> str:
-    """Return the language code without region and script, in two letters if a metric needs them;
-    "en" for None.
+    """Return the language code without region and script, or "en" for None.
+
+    If a metric has special rules for the language, the code has two letters.
     """
     language = re.split("[-_]", (target_language or "en").lower())[0]
     return _SHORT_CODES.get(language, language)
@@ -284,11 +294,10 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
 def make_compute_metrics(
     tokenizer: PreTrainedTokenizerBase, target_language: str | None = None
 ) -> Callable[[EvalPrediction], dict[str, float]]:
-    """Return a function for `Seq2SeqTrainer(compute_metrics=...)` that scores generated
-    translations.
+    """Return a `compute_metrics` function for `Seq2SeqTrainer` that scores generated translations.
 
-    References are decoded from the labels. The function returns scores without signatures, because
-    some loggers accept only numbers. `report.evaluate_model` returns the signatures.
+    The function decodes the references from the labels. It returns scores without signatures,
+    because some loggers accept only numbers. `evaluate_model` returns the signatures, too.
 
     Args:
         tokenizer: Tokenizer of predictions and labels.

@@ -73,19 +73,19 @@ def score_pairs(
     """Score each target as a translation of its source, and yield the scores in order.
 
     Both sides are read in chunks, so the streams may be endless. Nothing is truncated. An empty
-    sentence is scored like any other: it is `</s>` alone.
+    sentence consists of `</s>` alone and is scored like any other.
 
     Args:
         model: Model in eval mode.
         tokenizer: Tokenizer that was saved with the model.
         sources: Source sentences, each of at most 65,536 bytes.
         targets: A translation of each source sentence, each of at most 65,536 bytes.
-        length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha; None for the
+        length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha. None uses the
             model's own.
-        length_penalty_offset: c of the length penalty, 5 in the paper; None for the model's own.
-        max_tokens_per_batch: Padded tokens of a batch (number of pairs x longest side). Also bounds
-            the tokens with output probabilities in memory, except for a longer sentence. It changes
-            speed and memory, not the scores.
+        length_penalty_offset: c of the length penalty, 5 in the paper. None uses the model's own.
+        max_tokens_per_batch: Most padded tokens of a batch (number of pairs x longest side). A
+            forward pass computes logits for at most this many target tokens. A longer sentence is
+            still computed, alone. The value changes speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
         total: Number of pairs, if known, for the progress bar.
 
@@ -137,7 +137,7 @@ def score_batch(
 ) -> list[list[float]]:
     """Return, for each pair of a batch, the log-probability of each target token.
 
-    `max_tokens` bounds the tokens with output probabilities in memory, except for a longer
+    A forward pass computes logits for at most `max_tokens` target tokens, or for one longer
     sentence.
     """
     input_ids, attention_mask = padded(

@@ -47,16 +47,17 @@ from ..pipeline_vaswani_transformer import (
 )
 from .loading import is_translator, precision_of
 
-# Number of sentences to read and sort by length together. More would need more memory, fewer would
-# need more padding.
+# Number of sentences that are read and sorted by length together. More would need more memory,
+# fewer would need more padding. A resumed file needs whole chunks: only then do the remaining
+# sentences form the same batches as in an uninterrupted translation.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, from this package or another one, or a `Translator`
-# (engine ctranslate2).
+# A `PreTrainedModel` with `GenerationMixin`, of this package or of another one, or a `Translator`
+# for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
 
-BLANK = Hypothesis("")
+BLANK = Hypothesis("")  # of a blank sentence
 
 # ---- sentences ----
 
@@ -80,15 +81,15 @@ def translate(
     truncated: a sentence longer than `max_tokens_per_batch` forms a batch of its own.
 
     Args:
-        model: Model in eval mode, also of another architecture, or a
-            `Translator`. Its generation config holds the default search settings.
+        model: Model in eval mode, of any architecture, or a `Translator`. Its generation config
+            holds the default search settings.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
         split_sentences: Whether to split each text into sentences and translate them one by one, as
             the pipeline does.
         max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest
-            sentence). None means 4,096, or 1,024 for a `Translator` on a CPU. It changes speed and
-            memory, not the translations.
+            sentence). None means 4,096, or 1,024 for a `Translator` on a CPU. The value changes
+            speed and memory, not the translations.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
         processes: Result of `join_processes`, if several processes share the work. Each process
@@ -105,8 +106,9 @@ def translate(
         model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes
     )
     reader = reader_of(model, tokenizer, split_sentences)
+    # `total` counts texts, and the progress bar counts sentences.
     total = None if split_sentences else total
-    for document in _translate(engine, reader, sentences, max_tokens_per_batch, progress, total):
+    for document in _documents(engine, reader, sentences, max_tokens_per_batch, progress, total):
         yield document.translation(0)
 
 
@@ -124,13 +126,14 @@ def translate_n_best(
 ) -> Iterator[list[Hypothesis]]:
     """Yield the n best hypotheses per sentence, best first, or n samples with `do_sample`.
 
-    Log-probabilities equal those of `score_pairs`. If the search found fewer than n hypotheses, the
-    list is shorter. Two hypotheses may have the same text but different tokens. An empty or blank
-    sentence has one empty hypothesis without a score. The other arguments are those of `translate`.
+    The log-probabilities are those that `score_pairs` computes. If the search finds fewer than n
+    hypotheses, the list is shorter. Two hypotheses may have the same text but different tokens. An
+    empty or blank sentence has one empty hypothesis without a score. All arguments but `num_best`
+    are those of `translate`.
 
     Args:
-        model: Model of this package, in eval mode, or a `Translator`. Hypotheses of a `Translator`
-            have no words.
+        model: Model of this package, in eval mode, or a `Translator`. The hypotheses of a
+            `Translator` have no `words`.
         num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any
             number.
 
@@ -148,12 +151,12 @@ def translate_n_best(
     options = {**generate_kwargs, "num_return_sequences": num_best}
     engine = make_engine(model, tokenizer, options, processes, return_scores=True)
     reader = reader_of(model, tokenizer, split_sentences=False)
-    documents = _translate(engine, reader, sentences, max_tokens_per_batch, progress, total)
+    documents = _documents(engine, reader, sentences, max_tokens_per_batch, progress, total)
     return (_best(document, decoding) for document in documents)
 
 
 def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return the hypotheses of a document of one sentence, with scores."""
+    """Return the hypotheses of a document that consists of one sentence, with their scores."""
     (sentence,) = document.sentences
     return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
 
@@ -161,7 +164,7 @@ def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
     """Return hypotheses with the scores of beam search.
 
-    Drop the empty rows that pad a short list.
+    Hypotheses of length 0 are dropped. They only pad a list with too few hypotheses.
     """
     scored = []
     for each in found:
@@ -176,7 +179,7 @@ def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> lis
 def reader_of(
     model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, split_sentences: bool
 ) -> TextReader:
-    """Return the `TextReader` for a model's languages."""
+    """Return a `TextReader` for the languages of a model."""
     config = model.config
     source_language = getattr(config, "source_language", None)
     target_language = getattr(config, "target_language", None)
@@ -190,7 +193,7 @@ def make_engine(
     processes: Any = None,
     return_scores: bool = False,
 ) -> SharedEngine:
-    """Return an engine for `translate_texts`. The options are arguments of `generate`."""
+    """Return an engine for `translate_texts`. `options` are arguments of `generate`."""
     if is_translator(model):
         return SharedEngine(model.make_engine(**options), processes)
     options = {**options, "return_dict_in_generate": False}
@@ -210,9 +213,9 @@ def make_engine(
 
 
 class SharedEngine:
-    """An engine that can distribute batches over several processes.
+    """An engine that can distribute the batches of another engine over several processes.
 
-    Each process gets all results.
+    Each process gets the results of all batches.
     """
 
     def __init__(self, engine: Any, processes: Any = None) -> None:
@@ -223,9 +226,9 @@ class SharedEngine:
         self._engine = engine
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Return a list of hypotheses per row for each batch.
+        """Return, for each batch, a list of hypotheses for each row.
 
-        Each of n processes computes every n-th batch.
+        If n processes share the work, each computes every n-th batch.
         """
         if self.processes is None:
             found: Iterable[list[list[Hypothesis]]] = self._engine.compute(batches)
@@ -238,7 +241,7 @@ class SharedEngine:
         return [shares[number % count][number // count] for number in range(len(batches))]
 
 
-def _translate(
+def _documents(
     engine: SharedEngine,
     reader: TextReader,
     texts: Iterable[str],
@@ -246,7 +249,7 @@ def _translate(
     progress: bool,
     total: int | None,
 ) -> Iterator[Document]:
-    """Yield a document per text, with the translations of its sentences."""
+    """Yield a document for each text, with the translations of its sentences."""
     max_tokens = engine.max_tokens if max_tokens is None else max_tokens
     batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
     is_hidden = not (progress and _is_main(engine.processes))
@@ -259,7 +262,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
             raise ValueError(
-                "`targets` must be as many as the sentences, got more or fewer. Align them by line."
+                "`targets` must have one sentence for each source, got more or fewer. Align them."
             )
         yield pair
 
@@ -268,9 +271,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """Validate arguments of `generate` and return the generation config that the model uses with
-    them.
-    """
+    """Validate arguments of `generate`, and return the generation config of a call with them."""
     config: GenerationConfig
     if is_translator(model):
         config = model.decoding_config(**generate_kwargs)
@@ -281,7 +282,7 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 
 
 def decoding_overrides(**values: Any) -> dict[str, Any]:
-    """Drop arguments of `generate` that are None.
+    """Return the arguments of `generate` that are not None.
 
     Raise ValueError for an invalid search setting.
     """
@@ -294,23 +295,24 @@ def decoding_overrides(**values: Any) -> dict[str, Any]:
 
 
 def penalty_of(decoding: GenerationConfig, length: int) -> float:
-    """Return the length penalty of a hypothesis. Its score is its log-probability divided by this
-    penalty.
+    """Return the length penalty of a hypothesis.
+
+    The log-probability divided by this penalty is the score of the hypothesis.
 
     Args:
-        decoding: Config of the search.
+        decoding: Settings of the search.
         length: Number of tokens, at least 1, `</s>` included.
 
     Paper: section 6.1.
     """
-    offset: float = getattr(decoding, "length_penalty_offset", 0.0)  # a key of ours
+    offset: float = getattr(decoding, "length_penalty_offset", 0.0)  # other models lack it
     return float(gnmt_length_penalty(length, decoding.length_penalty, offset))
 
 
 def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
     """Raise ValueError if `num_best` is below 1 or above the number of beams.
 
-    The message uses `name`.
+    `name` is the name of `num_best` in the message.
     """
     if not 1 <= num_best <= num_beams:
         raise ValueError(
@@ -323,10 +325,9 @@ def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> Non
 
 
 def join_processes() -> Any:
-    """Return accelerate's `PartialState` if torchrun or accelerate started several processes, or
-    None for one process.
+    """Return accelerate's `PartialState` if several processes share the work, else None.
 
-    Each process must call this function.
+    The processes are started by torchrun or `accelerate launch`. Each must call this function.
 
     Example:
         >>> files = "newstest2014.en", "newstest2014.de"
@@ -363,26 +364,32 @@ def translate_file(
 ) -> int:
     """Translate a file line by line and return the number of lines of the output.
 
-    Lines are collected in OUTPUT.part. Once all are translated, this file is renamed to the output
-    file and replaces an older one. After an interruption, OUTPUT.part keeps its lines, and `resume`
-    continues from them. This needs files, not streams. If several processes share the work, each
-    must call this function with the same arguments. The other arguments are those of `translate`.
+    The input is read, translated and written in chunks of 4,096 lines. So for stdin, the first
+    translations appear after 4,096 lines or at the end of the input.
+
+    Translations are collected in OUTPUT.part. When all lines are translated, this file is renamed
+    to the output file and replaces an older one. After an interruption, OUTPUT.part is kept, and
+    `resume` continues after its lines. If input or output is a stream, nothing can be resumed.
+
+    If several processes share the work, each must call this function with the same arguments. The
+    arguments that are not listed here are those of `translate`.
 
     Args:
         input_file: UTF-8 text with one sentence per line; "-" is stdin.
         output_file: File of the translations; "-" is stdout.
-        num_best: Number of hypotheses to write per line, best first, at most the number of beams.
-            Each line becomes a JSON line `{"source": ..., "translations": [...]}` with the fields
-            of `Hypothesis`. None writes the best translation as plain text.
+        num_best: Number of hypotheses to write for each line, best first, at most the number of
+            beams. Each line becomes a JSON line `{"source": ..., "translations": [...]}`, where a
+            translation has the fields of `Hypothesis`. None writes the best translation as plain
+            text.
         resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input,
             model and options must be the same as before.
-        tag: Text to write before each translation that is not blank, separated by a space. Not with
-            `num_best`.
+        tag: Text to write before each translation that is not blank, separated by a space. It must
+            be None with `num_best`.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
-        ValueError: A line of a file is not UTF-8, in which case nothing is translated; `num_best`
-            exceeds the number of beams; or options exclude each other.
+        ValueError: A line of the input is not UTF-8, `num_best` exceeds the number of beams, or
+            arguments exclude each other. A file is checked before anything is translated.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
@@ -440,17 +447,16 @@ def translate_file(
 
 
 def part_of(output_file: str | Path) -> Path:
-    """Return the path of the file that holds the lines until the output is complete."""
+    """Return the path of OUTPUT.part, which holds the translations until the output is complete."""
     path = Path(output_file).resolve()
     return path.with_name(path.name + ".part")
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Truncate OUTPUT.part after its last complete chunk and return its number of lines. Delete it
-    unless `resume`.
+    """Truncate OUTPUT.part after its last complete chunk, and return its number of lines.
 
     The remaining input then forms the same chunks, and so the same batches, as in an uninterrupted
-    run.
+    run. Without `resume`, delete OUTPUT.part and return 0.
     """
     part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
@@ -467,9 +473,7 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
-    """Append lines to OUTPUT.part chunk by chunk, rename it to the output file, and return the
-    number of new lines.
-    """
+    """Append lines to OUTPUT.part in chunks, rename it to the output, and return their number."""
     part, num_lines = part_of(output_file), 0
     stream = part.open("ab")
     try:
@@ -495,7 +499,7 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
 def count_lines(file: str | Path) -> int | None:
     """Count the lines of a file and check that they are UTF-8.
 
-    Return None for a stream: it can be read only once.
+    Return None for a stream, because a stream can be read only once.
     """
     if is_stream(file):
         return None

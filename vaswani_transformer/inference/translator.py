@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation by CTranslate2, called like the pipeline."""
+"""Translation by CTranslate2: `Translator` is called like the translation pipeline."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ..pipeline_vaswani_transformer import (
 from . import DECODING
 from .ctranslate2 import (
     WEIGHTS_NAME,
+    CTranslate2Search,
     Decoding,
-    Search,
     ends_of,
     num_positions,
     read_configs,
     write_export,
 )
-from .loading import check_device, load_for_inference, load_tokenizer
+from .loading import check_device, load_for_inference, load_tokenizer, settings_of_pair
 from .translate import (
     SENTENCES_PER_CHUNK,
     check_num_best,
@@ -50,9 +50,9 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 class Translator:
     """Translates texts with a trained model by CTranslate2, with the paper's beam search.
 
-    One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A
+    One text gives a list of dictionaries `{"translation_text": ...}`, one for each translation. A
     list of texts gives a list of dictionaries, or a list of such lists if there are several
-    translations per text. A generator or a data set gives an iterable over lists.
+    translations per text. A generator or a dataset gives an iterable over lists.
 
     Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
@@ -67,9 +67,10 @@ class Translator:
             model is first converted in a temporary folder. For a base model this takes less than a
             second.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
-        compute_type: CTranslate2's name of the number format to compute in, for example "int8".
-            "default" is the format of the weights, or the nearest one that the device supports.
-        num_threads: CPU threads in total; None for PyTorch's number of threads.
+        compute_type: CTranslate2's name for the number format in which it computes, for example
+            "int8". "default" is the format of the weights, or the nearest one that the device
+            supports.
+        num_threads: CPU threads in total. None uses PyTorch's number of threads.
         threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of
             batches that run in parallel. 1 is fastest for lists in any format and for single texts
             in int8. For single texts in float32, use all threads.
@@ -130,11 +131,11 @@ class Translator:
         self._ctranslate2 = ctranslate2.Translator(str(folder), **options)
         names = read_json(folder / "shared_vocabulary.json", list)
         ends = ends_of(self.generation_config)
-        self._search = Search(self._ctranslate2, names, ends, num_positions(self.config))
+        self._search = CTranslate2Search(self._ctranslate2, names, ends, num_positions(self.config))
 
     @property
     def compute_type(self) -> str:
-        """CTranslate2's name of the number format that it computes in."""
+        """CTranslate2's name for the number format in which it computes."""
         name: str = self._ctranslate2.compute_type
         return name
 
@@ -148,20 +149,22 @@ class Translator:
         max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Any:
-        """Translate a text, a list of texts, a generator or a data set of texts; see the class.
+        """Translate a text, a list of texts, or a generator or dataset of texts.
+
+        The class says what the result looks like.
 
         Args:
             inputs: Texts to translate.
             num_return_sequences: Number of translations per text, at most the number of beams.
             split_sentences: Whether to translate texts sentence by sentence. If False, each text is
                 one sentence.
-            batch_size: Number of texts to read from a generator and translate together; None for
-                one. It has no effect on lists and data sets, because their length is known.
-            max_tokens_per_batch: Padded source tokens per batch; None for 4,096 on a GPU and 1,024
-                on a CPU. CPUs gain nothing from larger batches. It changes speed and memory, not
-                the translations.
-            **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source,
-                max_new_tokens.
+            batch_size: Number of texts to read from a generator and translate together. None means
+                one. Lists and datasets have a known length and ignore it.
+            max_tokens_per_batch: Padded source tokens per batch. None means 4,096 on a GPU and
+                1,024 on a CPU, which gains nothing from larger batches. The value changes speed and
+                memory, not the translations.
+            **options: Search settings: num_beams, length_penalty, length_penalty_offset,
+                max_new_tokens_over_source, max_new_tokens.
         """
         num_beams = self.decoding_config(**options).num_beams
         check_num_best(num_return_sequences, num_beams, "num_return_sequences")
@@ -185,10 +188,7 @@ class Translator:
     def n_best(
         self, sentences: Iterable[str], num_best: int, **options: Any
     ) -> Iterator[list[Hypothesis]]:
-        """Yield the n best hypotheses per sentence, as `translate_n_best` does.
-
-        They have no `words`.
-        """
+        """Yield the n best hypotheses per sentence, as `translate_n_best` does, without `words`."""
         return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
@@ -212,9 +212,11 @@ class Translator:
         prepared: GenerationConfig = config
         return prepared
 
-    def make_engine(self, **options: Any) -> Engine:
+    def make_engine(self, **options: Any) -> CTranslate2Engine:
         """Return an engine for `translate_texts`. The options are those of `decoding_config`."""
-        return Engine(self._search, self.tokenizer, self.config, self.decoding_config(**options))
+        return CTranslate2Engine(
+            self._search, self.tokenizer, self.config, self.decoding_config(**options)
+        )
 
 
 def load_engine(
@@ -226,41 +228,48 @@ def load_engine(
     bf16: bool = False,
     languages: tuple[str | None, str | None] | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model and its tokenizer.
-
-    With the engine "ctranslate2", a `Translator` replaces the model.
+    """Load a model or a `Translator` for an engine, and return it with its tokenizer.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        engine: "torch" for a model, "ctranslate2" for a `Translator`.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one. But torch with
-            `int8` uses the CPU.
+        engine: "torch" returns a model of transformers, "ctranslate2" a `Translator`.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for
+            torch with `int8`.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
-        languages: Source and target language, as in `load_for_inference`.
+        languages: Source and target language, as in `load_for_inference`. They are also checked
+            for a model of this package; None skips this check.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
         ValueError: The engine is unknown, the device does not exist or does not support `int8` or
-            `bf16`, or `load_for_inference` or `Translator` refuses the model.
+            `bf16`, the model does not know the languages, or `load_for_inference` or `Translator`
+            refuses the model.
     """
+    loaded: Any
     if engine == "torch":
-        return load_for_inference(model, device=device, int8=int8, bf16=bf16, languages=languages)
-    if engine != "ctranslate2":
+        loaded, tokenizer = load_for_inference(
+            model, device=device, int8=int8, bf16=bf16, languages=languages
+        )
+    elif engine == "ctranslate2":
+        device = check_device(device, bf16)
+        if int8 and bf16:
+            raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
+        compute_type = "default"
+        if int8:
+            compute_type = "int8"
+        elif bf16:
+            compute_type = "bfloat16"
+        loaded = Translator(model, device=str(device), compute_type=compute_type)
+        tokenizer = loaded.tokenizer
+    else:
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
-    device = check_device(device, bf16)
-    if int8 and bf16:
-        raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
-    compute_type = "default"
-    if int8:
-        compute_type = "int8"
-    elif bf16:
-        compute_type = "bfloat16"
-    translator = Translator(model, device=str(device), compute_type=compute_type)
-    return translator, translator.tokenizer
+    if languages is not None:
+        settings_of_pair(loaded.config, tokenizer, *languages)  # raises if the model lacks them
+    return loaded, tokenizer
 
 
-class Engine:
+class CTranslate2Engine:
     """Translates batches of token ids by CTranslate2.
 
     Args:
@@ -270,9 +279,11 @@ class Engine:
         generation_config: Settings of the search.
     """
 
-    def __init__(self, search: Search, tokenizer: Any, config: Any, generation_config: Any) -> None:
+    def __init__(
+        self, search: CTranslate2Search, tokenizer: Any, config: Any, generation_config: Any
+    ) -> None:
         self.num_best: int = generation_config.num_return_sequences or 1
-        self.max_tokens = _MAX_TOKENS_PER_BATCH[search.engine.device]
+        self.max_tokens = _MAX_TOKENS_PER_BATCH[search.translator.device]
         self._search = search
         self._tokenizer = tokenizer
         self._decoding = Decoding.of(generation_config)
@@ -290,7 +301,7 @@ class Engine:
         for source in rows:
             needed = len(source)
             advice = ""
-            # With learned positions only the source must fit, because an output ends at the last
+            # With learned positions only the source must fit, because generation stops at the last
             # position.
             if not self._has_learned_positions:
                 needed = max(needed, self._decoding.limit(source))
@@ -305,14 +316,14 @@ class Engine:
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield a list of hypotheses per row for each batch.
+        """Yield, for each batch, a list of hypotheses for each row.
 
         CTranslate2 computes several batches in parallel.
         """
         if len(batches) == 1:
             yield self.translate_batch(batches[0])
             return
-        with ThreadPoolExecutor(self._search.engine.num_translators) as threads:
+        with ThreadPoolExecutor(self._search.translator.num_translators) as threads:
             yield from threads.map(self.translate_batch, batches)
 
     def translate_batch(self, rows: list[list[int]]) -> list[list[Hypothesis]]:
