@@ -29,8 +29,8 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         package = (error.name or "a package").partition(".")[0]
         raise ImportError(
-            f"`{package}` must be installed {purpose}, got none. Install this package with its extra "
-            f"`{extra}`: in a clone, run `pip install -e '.[{extra}]'`."
+            f"`{package}` must be installed {purpose}, got none. Install this package with the "
+            f"extra `{extra}`: in a clone, run `pip install -e '.[{extra}]'`."
         ) from error
 
 
