@@ -3,8 +3,8 @@
 """What the people of test_hub.py do with the real client of the Hub, each in a process of their
 own.
 
-python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only the roles
-with the package import it: to the others it is as good as not installed.
+python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only
+`with_package` imports the package: to the others it is as good as not installed.
 """
 
 import contextlib
@@ -72,9 +72,21 @@ def printed_by_card(repo, number):
 # ---- roles with the package ----
 
 
+def with_package(runs, repos):
+    """The author pushes the runs of a folder; then a stranger reads repos."""
+    done = author(Path(runs))
+    os.environ["HF_TOKEN"] = "stranger"
+    done["read"] = reader(repos, Path(runs, "download"))
+    os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
+    from huggingface_hub import close_session
+
+    close_session()
+    done["unreachable"] = command("push", "--model", "main", "--repo-id", "author/unreachable")
+    return done
+
+
 def author(runs):
     """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
-    runs = Path(runs)
 
     def push(run, name, *options):
         return command("push", "--model", runs / run, "--repo-id", f"author/{name}", *options)
@@ -90,13 +102,9 @@ def author(runs):
     done["old tag"] = push("dev", "model", "--tag", "v1")
     done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
     done["private"] = push("main", "secret", "--private", "--tag", "v2")
+    done["old"] = push("old", "old", *mit)
     push_by_trainers(runs)
     push_what_is_made_here(runs)
-    os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
-    from huggingface_hub import close_session
-
-    close_session()
-    done["unreachable"] = push("main", "unreachable")
     return done
 
 
@@ -223,9 +231,10 @@ def push_what_is_made_here(runs):
         source = "author/trained" if model == "trained" else runs / model
         made.append(command("export", "--to", kind, "--model", source, *place))
     assert not [each for each in made if each["code"]], made
-    for name in map("-".join, exports):
-        HfApi().create_repo(f"author/{name}")
-        HfApi().upload_folder(folder_path=runs / name, repo_id=f"author/{name}")
+    for folder in [*map("-".join, exports), "to_try/small", "to_try/small-marian"]:
+        repo = f"author/{Path(folder).name}"
+        HfApi().create_repo(repo)
+        HfApi().upload_folder(folder_path=runs / folder, repo_id=repo)
 
 
 def fine_tune(model, folder, texts):
@@ -251,40 +260,25 @@ def reader(repos, folder):
     import vaswani_transformer  # noqa: F401  (registers the model)
 
     done = {"translations": read(repos), "classes": describe_classes(repos[0][0])}
-    done["printed by the card's code"] = printed_by_card(repos[0][0], 1)
+    done["printed by the card of model"] = printed_by_card(repos[0][0], 1)
     huggingface_hub.snapshot_download(repos[0][0], local_dir=folder)
     done["download"] = command("push", "--model", folder, "--repo-id", "stranger/download")
     return done
 
 
-def pusher(folder, repo):
-    """Pushes a folder."""
-    return command("push", "--model", folder, "--repo-id", repo, "--license", "mit")
-
-
 # ---- roles without the package ----
 
 
-def translator(repo, texts):
-    """Translates by a repo's own code."""
-    from transformers import pipeline
-
-    return pipeline("translation", model=repo, **TRUST)(texts)
-
-
-def card_reader(*repos):
-    """Runs the first code of the cards of repos."""
-    return [printed_by_card(repo, 0) for repo in repos]
-
-
-def remote_reader(repos):
+def remote_reader(repos, old_sources):
     """Uses repos by their own code, pushes one again from what it loaded, and uses that."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
     done = {"translations": read(repos, **TRUST), "classes": describe_classes(repos[0][0], **TRUST)}
     translate = pipeline("translation_en_to_de", model=repos[0][0], **TRUST)
     done["by language pair"] = translate(TEXTS)
-    done["printed by the card's code"] = printed_by_card(repos[0][0], 0)
+    for name in ("model", "small", "small-marian"):
+        done[f"printed by the card of {name}"] = printed_by_card(f"author/{name}", 0)
+    done["0.1.0"] = pipeline("translation", model="author/old", **TRUST)(old_sources)
     done["with options"] = [translate(text, **options) for text, options in CALLS]
     AutoModelForSeq2SeqLM.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
     AutoTokenizer.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
@@ -309,6 +303,6 @@ def offline_reader(repos):
 
 if __name__ == "__main__":
     role = globals()[sys.argv[1]]
-    if role not in (author, pusher, reader):
+    if role != with_package:
         sys.modules["vaswani_transformer"] = None
     print(json.dumps(role(*json.loads(sys.argv[2]))))
