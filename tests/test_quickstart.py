@@ -48,8 +48,8 @@ def run_quickstart(output_dir, *options, threads, commands=""):
 
 
 SMALLER = """#!/bin/sh
-[ "$1" != evaluate ] || set -- "$@" --dataset builtin
-[ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16
+[ "$1" != evaluate ] || set -- "$@" --dataset builtin --num-beams 1 --max-new-tokens-over-source 0
+[ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16 --num-decoder-layers 1
 exec "{command}" "$@"
 """  # noqa: E501
 
