@@ -193,7 +193,8 @@ OPTIONS_RUN_ELSEWHERE = {
         '"wmt/wmt14"',
     ),
     "--dataset FOLDER": (
-        "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
+        "training/test_wmt14_dry_run.py"
+        "::test_big_recipe_reads_tokenises_and_trains_on_the_french_configuration",
         "dataset=wmt14",
     ),
     "--source-language en --target-language de": (
