@@ -189,7 +189,8 @@ def change(path, hunk):
 
 
 PROGRAM = """
-import contextlib, io, json, shlex, sys
+import contextlib, gc, io, json, shlex, sys
+gc.disable()
 from vaswani_transformer.cli import main
 
 printed = []

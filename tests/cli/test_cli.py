@@ -66,7 +66,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
     command = [sys.executable, "-c", program, *train_arguments()]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
-    assert re.search(r"Run: pip install .*\[train\]", done.stderr)
+    assert re.search(r"Run `pip install .*\[train\]", done.stderr)
 
 
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(
@@ -83,7 +83,7 @@ def test_missing_package_is_named_with_the_command_that_installs_its_extra(
         monkeypatch.delattr(f"vaswani_transformer.{module}", raising=False)
     command = "evaluate --model model --source train.en --reference train.de"
     error = refused(capsys, command.split())
-    assert re.search(r"`sacrebleu`.* Run: pip install .*\[eval\]", error)
+    assert re.search(r"`sacrebleu`.* Run `pip install .*\[eval\]", error)
 
 
 @pytest.mark.parametrize(

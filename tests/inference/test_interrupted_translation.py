@@ -71,8 +71,17 @@ def whole(run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
-@pytest.mark.parametrize("best", [{}, {"num_best": 2}], ids=["one", "n-best"])
+@pytest.mark.parametrize(
+    ("call", "best"),
+    [
+        *((call, {}) for call in range(1, NUM_CALLS + 1)),
+        (4, {"num_best": 2}),
+        *(
+            pytest.param(call, {"num_best": 2}, marks=pytest.mark.heavy)
+            for call in (1, 2, 3, 5, 6, 7, 8, 9)
+        ),
+    ],
+)
 def test_interrupted_and_resumed_translation_equals_the_whole_one(
     call, best, run, interrupted, tmp_path
 ):
