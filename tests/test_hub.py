@@ -18,6 +18,7 @@ import pytest
 from hub_clients import CALLS, TEXTS
 from hub_server import HubServer
 from huggingface_hub import ModelCard
+from processes import script_environment
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -109,12 +110,11 @@ def runs(hub, tmp_path_factory, tiny_tokenizer):
     hub.add_repo("author/old", code)
     AutoModelForSeq2SeqLM.from_pretrained(runs / "old").save_pretrained(runs / "old")
     make_run(runs / "small", tiny_tokenizer, 3)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
     done = subprocess.run(
         ["bash", str(script), "small", "author/small", "to_try"],
         cwd=runs,
-        env={**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path},
+        env=script_environment(runs),
         capture_output=True,
         text=True,
     )
