@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import script_environment
-from readme import commands_with_outputs, first_line_of
+from readme import commands_with_outputs, first_line
 from search_checks import MAX_FLIPPED, count_flips
 from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -98,11 +98,12 @@ def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_ru
 
 
 @pytest.mark.heavy
-def test_readme_shows_what_the_model_prints(whole_run, tmp_path):
+def test_readme_shows_what_the_model_prints(whole_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "my-model").symlink_to(whole_run)
     for command, shown in commands_with_outputs():
-        assert first_line_of(command, tmp_path) == shown, command
+        assert first_line(command, tmp_path, capsys) == shown, command
 
 
 def test_quickstart_refuses_an_unknown_argument():
