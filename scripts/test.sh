@@ -30,5 +30,6 @@ else
 fi
 # One worker for each core; each computes with one thread, which is fastest for tiny models.
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+unset PYTHONDONTWRITEBYTECODE  # else every worker and process compiles our files again
 exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(len(os.sched_getaffinity(0)))')}" \
     --dist worksteal -m "$markers" "$@"

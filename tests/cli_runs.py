@@ -2,11 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tests of the console command run it."""
 
-import contextlib
-import signal
-import subprocess
-import threading
-
 from vaswani_transformer.cli import main
 
 TINY = {
@@ -44,25 +39,3 @@ def refused(capsys, arguments):
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return next(line for line in error.splitlines() if line.startswith("error: "))
-
-
-@contextlib.contextmanager
-def interruptible(command, **options):
-    """A process whose stdout is read and that SIGINT reaches; killed at the end, or after two
-    minutes.
-    """
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        # ignored in what a script starts with &
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        **options,
-    )
-    watchdog = threading.Timer(120, process.kill)
-    watchdog.start()
-    try:
-        yield process
-    finally:
-        watchdog.cancel()
-        process.kill()

@@ -3,11 +3,12 @@
 """What the people of test_hub.py do with the real client of the Hub, each in a process of their
 own.
 
-python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only the roles
-with the package import it: to the others it is as good as not installed.
+python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only
+`with_package` imports the package: to the others it is as good as not installed.
 """
 
 import contextlib
+import gc
 import importlib.util
 import io
 import json
@@ -48,13 +49,13 @@ def describe_classes(repo, **options):
     return [[kind.__module__.split(".")[0], kind.__name__] for kind in found]
 
 
-def command(*words):
+def command(line):
     """Exit code, output and error line of a console command."""
     from vaswani_transformer.cli import main
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = main([str(word) for word in words])
+        code = main(line.split())
     error = next((line for line in err.getvalue().splitlines() if line.startswith("error: ")), "")
     return {"code": code, "out": out.getvalue(), "error": error}
 
@@ -72,31 +73,38 @@ def printed_by_card(repo, number):
 # ---- roles with the package ----
 
 
-def author(runs):
-    """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
-    runs = Path(runs)
-
-    def push(run, name, *options):
-        return command("push", "--model", runs / run, "--repo-id", f"author/{name}", *options)
-
-    mit = ("--license", "mit")  # stays in the card
-    del os.environ["HF_TOKEN"]
-    done = {"no token": push("main", "no-token", *mit)}
-    os.environ["HF_TOKEN"] = "author"
-    done["unknown license"] = push("main", "unknown-license", "--license", "nonsense")
-    done["v1"] = push("v1", "model", "--tag", "v1", *mit)
-    done["main"] = push("main", "model", *mit)
-    done["dev"] = push("dev", "model", "--revision", "dev", *mit)
-    done["old tag"] = push("dev", "model", "--tag", "v1")
-    done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
-    done["private"] = push("main", "secret", "--private", "--tag", "v2")
-    push_by_trainers(runs)
-    push_what_is_made_here(runs)
+def with_package(runs, repos):
+    """The author pushes the runs of a folder; then a stranger reads repos."""
+    done = author(Path(runs))
+    os.environ["HF_TOKEN"] = "stranger"
+    done["read"] = reader(repos, Path(runs, "download"))
     os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
     from huggingface_hub import close_session
 
     close_session()
-    done["unreachable"] = push("main", "unreachable")
+    done["unreachable"] = command("push --model main --repo-id author/unreachable")
+    return done
+
+
+def author(runs):
+    """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
+
+    def push(run, words):
+        return command(f"push --model {runs / run} --repo-id author/{words}")
+
+    del os.environ["HF_TOKEN"]
+    done = {"no token": push("main", "no-token --license mit")}  # which stays in the card
+    os.environ["HF_TOKEN"] = "author"
+    done["unknown license"] = push("main", "unknown-license --license nonsense")
+    done["v1"] = push("v1", "model --tag v1 --license mit")
+    done["main"] = push("main", "model --license mit")
+    done["dev"] = push("dev", "model --revision dev --license mit")
+    done["old tag"] = push("dev", "model --tag v1")
+    done["unlucky tag"] = push("main", "tagless --tag unlucky")
+    done["private"] = push("main", "secret --private --tag v2")
+    done["old"] = push("old", "old --license mit")
+    push_by_trainers(runs)
+    push_what_is_made_here(runs)
     return done
 
 
@@ -201,31 +209,25 @@ def push_what_is_made_here(runs):
         f"--{name.replace('_', '-')}={value}"
         for name, value in {**SMALLEST, **steps, "tokenizer": "data/tokens"}.items()
     ]
-    languages = ["--source-language=en", "--target-language=de"]
+    train = f"train --output-dir {runs}/trained --source-language=en --target-language=de"
+    data = f"--source {texts['source']} --reference {texts['target']}"
+    fine_tune("main", runs / "tuned", texts)
     made = [
-        command("train", "--output-dir", runs / "trained", *corpora, *options, *languages),
+        command(" ".join([train, *corpora, *options])),
+        command(f"evaluate --model {runs}/trained {data}"),
+        command("push --model trained --repo-id author/trained --license mit"),
+        command("push --model tuned --repo-id author/tuned --license mit"),
+        command(f"export --to marian --model author/trained --output-dir {runs}/trained-marian"),
         command(
-            "evaluate",
-            "--model",
-            runs / "trained",
-            "--source",
-            texts["source"],
-            "--reference",
-            texts["target"],
+            f"export --to ctranslate2 --model {runs}/tuned --output-dir {runs}/tuned-ctranslate2"
         ),
-        fine_tune("main", runs / "tuned", texts),
-        command("push", "--model", "trained", "--repo-id", "author/trained", "--license", "mit"),
-        command("push", "--model", "tuned", "--repo-id", "author/tuned", "--license", "mit"),
     ]
-    exports = ("trained", "marian"), ("tuned", "ctranslate2")
-    for model, kind in exports:
-        place = ["--output-dir", runs / f"{model}-{kind}"]
-        source = "author/trained" if model == "trained" else runs / model
-        made.append(command("export", "--to", kind, "--model", source, *place))
     assert not [each for each in made if each["code"]], made
-    for name in map("-".join, exports):
-        HfApi().create_repo(f"author/{name}")
-        HfApi().upload_folder(folder_path=runs / name, repo_id=f"author/{name}")
+    exports = "trained-marian tuned-ctranslate2 to_try/small to_try/small-marian"
+    for folder in exports.split():
+        repo = f"author/{Path(folder).name}"
+        HfApi().create_repo(repo)
+        HfApi().upload_folder(folder_path=runs / folder, repo_id=repo)
 
 
 def fine_tune(model, folder, texts):
@@ -239,7 +241,6 @@ def fine_tune(model, folder, texts):
         for side, path in texts.items()
     ]
     example["main"]([f"--model={model}", f"--output-dir={folder}", "--max-steps=2", *files])
-    return {"code": 0}
 
 
 def reader(repos, folder):
@@ -251,40 +252,25 @@ def reader(repos, folder):
     import vaswani_transformer  # noqa: F401  (registers the model)
 
     done = {"translations": read(repos), "classes": describe_classes(repos[0][0])}
-    done["printed by the card's code"] = printed_by_card(repos[0][0], 1)
+    done["printed by the card of model"] = printed_by_card(repos[0][0], 1)
     huggingface_hub.snapshot_download(repos[0][0], local_dir=folder)
-    done["download"] = command("push", "--model", folder, "--repo-id", "stranger/download")
+    done["download"] = command(f"push --model {folder} --repo-id stranger/download")
     return done
-
-
-def pusher(folder, repo):
-    """Pushes a folder."""
-    return command("push", "--model", folder, "--repo-id", repo, "--license", "mit")
 
 
 # ---- roles without the package ----
 
 
-def translator(repo, texts):
-    """Translates by a repo's own code."""
-    from transformers import pipeline
-
-    return pipeline("translation", model=repo, **TRUST)(texts)
-
-
-def card_reader(*repos):
-    """Runs the first code of the cards of repos."""
-    return [printed_by_card(repo, 0) for repo in repos]
-
-
-def remote_reader(repos):
+def remote_reader(repos, old_sources):
     """Uses repos by their own code, pushes one again from what it loaded, and uses that."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
     done = {"translations": read(repos, **TRUST), "classes": describe_classes(repos[0][0], **TRUST)}
     translate = pipeline("translation_en_to_de", model=repos[0][0], **TRUST)
     done["by language pair"] = translate(TEXTS)
-    done["printed by the card's code"] = printed_by_card(repos[0][0], 0)
+    for name in ("model", "small", "small-marian"):
+        done[f"printed by the card of {name}"] = printed_by_card(f"author/{name}", 0)
+    done["0.1.0"] = pipeline("translation", model="author/old", **TRUST)(old_sources)
     done["with options"] = [translate(text, **options) for text, options in CALLS]
     AutoModelForSeq2SeqLM.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
     AutoTokenizer.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
@@ -301,14 +287,13 @@ def offline_reader(repos):
     import vaswani_transformer  # noqa: F401  (registers the model)
 
     done["installed"] = read(repos)
-    done["never loaded"] = command(
-        "translate", "--model", "author/never-loaded", "--input", __file__
-    )
+    done["never loaded"] = command(f"translate --model author/never-loaded --input {__file__}")
     return done
 
 
 if __name__ == "__main__":
+    gc.disable()  # a quarter of the time of the imports
     role = globals()[sys.argv[1]]
-    if role not in (author, pusher, reader):
+    if role != with_package:
         sys.modules["vaswani_transformer"] = None
     print(json.dumps(role(*json.loads(sys.argv[2]))))

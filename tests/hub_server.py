@@ -98,6 +98,7 @@ class HubServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits 40 ms for the acknowledgment of its headers
     server: HubServer
 
     def log_message(self, *args):

@@ -3,14 +3,14 @@
 """What README and the pages of docs show: code blocks, commands, and what some print."""
 
 import itertools
-import os
 import re
 import shlex
 import signal
-import sys
 from pathlib import Path
 
-from cli_runs import interruptible
+from processes import Fork
+
+from vaswani_transformer import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -77,26 +77,18 @@ def commands_with_outputs():
     ]
 
 
-def in_shell(command, folder):
-    """A running shell command, in a folder that is given the repository's scripts.
-
-    Args:
-        command: A line of a block.
-        folder: It holds `runs/my-model`.
-    """
-    if not (folder / "scripts").exists():
-        (folder / "scripts").symlink_to(ROOT / "scripts")
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    words = ["bash", "-c", f"exec {command}" if command.startswith("vaswani") else command]
-    return interruptible(words, cwd=folder, env={**os.environ, "PATH": path})
-
-
-def first_line_of(command, folder):
-    """What a shell command prints first in a folder with its model; a server is ended then."""
-    with in_shell(command, folder) as process:
-        line = process.stdout.readline()
-        if "/app.py " in command:
-            process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait() == 0
-    return line.rstrip("\n")
+def first_line(command, folder, capsys):
+    """What a shell command prints first, by a call; a server is ended then."""
+    words = shlex.split(command, comments=True)
+    if words[1] == "scripts/space/app.py":
+        process = Fork([ROOT / words[1], *words[2:]], folder)
+        line = process.first_line()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+        return line
+    if words[0] == "vaswani-transformer":
+        assert cli.main(words[1:]) == 0
+    else:
+        assert words[:2] == ["python", "-c"]
+        exec(words[2], {})
+    return capsys.readouterr().out.splitlines()[0]

@@ -6,9 +6,8 @@ in it.
 
 import importlib
 import inspect
-import subprocess
-import sys
 
+import processes
 import pytest
 from readme import ROOT
 
@@ -72,14 +71,9 @@ def site(tmp_path_factory):
     """The pages, built by the command that CONTRIBUTING names."""
     pytest.importorskip("pdoc", reason="needs the extra [dev]")
     folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "scripts/api_reference.py", "--output-dir", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    words = [ROOT / "scripts" / "api_reference.py", "--output-dir", folder]
+    status, _, errors = processes.run(words, tmp_path_factory.mktemp("printed"))
+    assert (status, errors) == (0, "")
     return folder
 
 

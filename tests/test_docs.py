@@ -90,24 +90,26 @@ def functions_passed(call):
     """(function, file) of each function of the package that a call passes, in the order of their
     first calls.
     """
-    package, library, passed = (
-        ROOT / "vaswani_transformer",
-        Path(transformers.__file__).parent.parent,
-        {},
-    )
+    package = ROOT / "vaswani_transformer"
+    library = Path(transformers.__file__).parent
+    codes = {}
 
     def note(frame, event, _):
-        code = frame.f_code
-        for root, files in ((package, package), (library, library / "transformers")):
-            if event == "call" and code.co_filename.startswith(str(files)):
-                passed[code.co_qualname, str(Path(code.co_filename).relative_to(root))] = None
+        if event == "call":
+            codes[frame.f_code] = None
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return list(passed)
+    passed = []
+    for code in codes:
+        path = Path(code.co_filename)
+        for root, folder in ((package, package), (library.parent, library)):
+            if folder in path.parents:
+                passed.append((code.co_qualname, str(path.relative_to(root))))
+    return passed
 
 
 def check_path(title, call):
@@ -187,7 +189,8 @@ def change(path, hunk):
 
 
 PROGRAM = """
-import contextlib, io, json, shlex, sys
+import contextlib, gc, io, json, shlex, sys
+gc.disable()
 from vaswani_transformer.cli import main
 
 printed = []

@@ -18,6 +18,7 @@ import pytest
 from hub_clients import CALLS, TEXTS
 from hub_server import HubServer
 from huggingface_hub import ModelCard
+from processes import script_environment
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -81,8 +82,10 @@ def hub():
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory, tiny_tokenizer):
-    """Folders of three runs and of one about to start."""
+def runs(hub, tmp_path_factory, tiny_tokenizer):
+    """Folders of four runs, of one about to start, of one of 0.1.0 in this version's form, and of
+    what scripts/model_to_try.sh makes of a run on the built-in corpus.
+    """
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev")):
         make_run(
@@ -99,16 +102,29 @@ def runs(tmp_path_factory, tiny_tokenizer):
     )
     (runs / "ours").mkdir()
     (runs / "ours" / "README.md").write_text(OWN_CARD)
+    with tarfile.open(Path(__file__).parent / "checkpoints" / "0.1.0.tar.xz") as archive:
+        archive.extractall(runs / "archive", filter="data")
+    (runs / "archive" / "run").rename(runs / "old")
+    code = {path.name: path.read_bytes() for path in (runs / "old").glob("*.py")}
+    assert set(code) - CODE  # which this version has no more
+    hub.add_repo("author/old", code)
+    AutoModelForSeq2SeqLM.from_pretrained(runs / "old").save_pretrained(runs / "old")
+    make_run(runs / "small", tiny_tokenizer, 3)
+    script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
+    done = subprocess.run(
+        ["bash", str(script), "small", "author/small", "to_try"],
+        cwd=runs,
+        env=script_environment(runs),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
     return runs
 
 
-def client_environment(hub, home, token):
-    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
-    return {**os.environ, **own}
-
-
-def run_client(hub, home, role, *arguments, token="", **environment):
+def run_client(hub, home, role, *arguments, **environment):
     """What a role of hub_clients.py has to tell; nobody is asked anything meanwhile."""
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0", **environment}
     done = subprocess.run(
         [
             sys.executable,
@@ -119,7 +135,7 @@ def run_client(hub, home, role, *arguments, token="", **environment):
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        env={**client_environment(hub, home, token), **environment},
+        env={**os.environ, "HF_TOKEN": "stranger", **own},
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
@@ -130,16 +146,14 @@ def run_client(hub, home, role, *arguments, token="", **environment):
 @pytest.fixture(scope="module")
 def pushed(hub, runs, tmp_path_factory):
     """What the author was told; the Hub holds the repos from then on."""
-    return run_client(hub, tmp_path_factory.mktemp("author"), "author", str(runs), token="author")
+    home = tmp_path_factory.mktemp("with_package")
+    return run_client(hub, home, "with_package", str(runs), REPOS + OTHER_REPOS)
 
 
 @pytest.fixture(scope="module")
-def read(hub, pushed, tmp_path_factory):
+def read(pushed):
     """What a reader with the package finds in the repos."""
-    home = tmp_path_factory.mktemp("reader")
-    return run_client(
-        hub, home, "reader", REPOS + OTHER_REPOS, str(home / "download"), token="stranger"
-    )
+    return pushed["read"]
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +165,8 @@ def remote_home(tmp_path_factory):
 def remotely_read(hub, pushed, runs, remote_home):
     """What a reader without the package finds in the repos, a folder and a copy of their own."""
     models = [*REPOS, *OTHER_REPOS, (str(runs / "main"), None)]
-    return run_client(hub, remote_home, "remote_reader", models, token="stranger")
+    old_sources = (runs / "archive" / "train.en").read_text(encoding="utf-8").splitlines()
+    return run_client(hub, remote_home, "remote_reader", models, old_sources)
 
 
 @pytest.fixture(scope="module")
@@ -338,8 +353,8 @@ def test_auto_classes_take_the_packages_classes_where_it_is_installed(read, remo
 
 
 def test_code_in_the_pushed_card_translates_with_and_without_the_package(read, remotely_read):
-    assert read["printed by the card's code"].strip()
-    assert read["printed by the card's code"] == remotely_read["printed by the card's code"]
+    assert read["printed by the card of model"].strip()
+    assert read["printed by the card of model"] == remotely_read["printed by the card of model"]
 
 
 # ---- push again, pull again ----
@@ -365,36 +380,14 @@ def test_downloaded_repo_can_be_pushed_as_it_is(hub, read):
 TO_TRY = ("small", "small-marian")
 
 
-@pytest.fixture(scope="module")
-def to_try(hub, tiny_tokenizer, tmp_path_factory):
-    """A run on the built-in corpus, and what scripts/model_to_try.sh makes of it, which `hf`
-    uploads.
-    """
-    place = tmp_path_factory.mktemp("to_try")
-    make_run(place / "run", tiny_tokenizer, 3)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {
-        **client_environment(hub, place / "hub", "author"),
-        "VIRTUAL_ENV": sys.prefix,
-        "PATH": path,
-    }
-    script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
-    commands = [["bash", str(script), "run", "author/small", "out"]]
-    commands += [["hf", "upload", f"author/{name}", f"out/{name}"] for name in TO_TRY]
-    for command in commands:
-        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    return place
-
-
-def test_model_to_try_is_the_model_and_its_export_without_the_training(hub, to_try):
+def test_model_to_try_is_the_model_and_its_export_without_the_training(hub, pushed):
     export = {name for name in MODEL if not name.endswith(".py")} | {"README.md"}
     for name, files in zip(TO_TRY, (RUN, export), strict=True):
         assert set(hub.repos[f"author/{name}"].files()) == files | {".gitattributes"}
 
 
 def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_translates(
-    hub, to_try, tmp_path
+    hub, remotely_read, runs
 ):
     cards = [
         ModelCard(hub.repos[f"author/{name}"].files()["README.md"].decode()) for name in TO_TRY
@@ -405,13 +398,9 @@ def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_t
         "author/small",
         ["#", "small-marian"],
     )
-    expected = pipeline("translation", model=str(to_try / "run"))("The man reads a book.")[0][
-        "translation_text"
-    ]
-    printed, by_export = run_client(
-        hub, tmp_path, "card_reader", *(f"author/{name}" for name in TO_TRY)
-    )
-    assert printed == f"{expected}\n"
+    (expected,) = pipeline("translation", model=str(runs / "small"))("The man reads a book.")
+    printed, by_export = (remotely_read[f"printed by the card of {name}"] for name in TO_TRY)
+    assert printed == f"{expected['translation_text']}\n"
     assert by_export.startswith("['")
 
 
@@ -427,22 +416,10 @@ def test_cached_repo_works_offline(offline, expected):
 # ---- a model of an earlier release ----
 
 
-def test_model_of_0_1_0_that_is_saved_and_pushed_again_is_one_of_this_version(hub, tmp_path):
-    with tarfile.open(Path(__file__).parent / "checkpoints" / "0.1.0.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    run = tmp_path / "run"
-    # there is code that this version has no more
-    assert {path.name for path in run.glob("*.py")} - CODE
-    hub.add_repo("author/old", {path.name: path.read_bytes() for path in run.glob("*.py")})
-    AutoModelForSeq2SeqLM.from_pretrained(run).save_pretrained(run)
-    pushed = run_client(hub, tmp_path / "author", "pusher", str(run), "author/old", token="author")
-    assert pushed["code"] == 0, pushed["error"]
+def test_model_of_0_1_0_that_is_saved_and_pushed_again_is_one_of_this_version(
+    hub, pushed, remotely_read, runs
+):
+    assert pushed["old"]["code"] == 0, pushed["old"]["error"]
     assert {name for name in hub.repos["author/old"].files() if name.endswith(".py")} == CODE
-    sources, targets = (
-        (tmp_path / name).read_text(encoding="utf-8").splitlines()
-        for name in ("train.en", "train.de")
-    )
-    found = run_client(
-        hub, tmp_path / "reader", "translator", "author/old", sources, token="stranger"
-    )
-    assert [translation["translation_text"] for translation in found] == targets
+    targets = (runs / "archive" / "train.de").read_text(encoding="utf-8").splitlines()
+    assert [found["translation_text"] for found in remotely_read["0.1.0"]] == targets

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from readme import commands_with_outputs, first_line_of
+from processes import script_environment
+from readme import commands_with_outputs, first_line
 from search_checks import MAX_FLIPPED, count_flips
 from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -20,27 +21,14 @@ from vaswani_transformer.data import load_corpus
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_quickstart(output_dir, *options, threads, commands=""):
-    """Runs the script in this interpreter's environment, after a folder of `commands`, and returns
-    what it printed.
-    """
-    path = os.pathsep.join([str(commands), str(Path(sys.executable).parent), os.environ["PATH"]])
+def run_quickstart(output_dir, *options, environment):
+    """Runs the script in this interpreter's environment, and returns what it printed."""
+    script = str(ROOT / "scripts" / "quickstart.sh")
     done = subprocess.run(
-        [
-            "bash",
-            str(ROOT / "scripts" / "quickstart.sh"),
-            "--output-dir",
-            str(output_dir),
-            *options,
-        ],
+        ["bash", script, "--output-dir", str(output_dir), *options],
         capture_output=True,
         text=True,
-        env={
-            **os.environ,
-            "VIRTUAL_ENV": sys.prefix,
-            "PATH": path,
-            "OMP_NUM_THREADS": str(threads),
-        },
+        env=environment,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
@@ -48,8 +36,8 @@ def run_quickstart(output_dir, *options, threads, commands=""):
 
 
 SMALLER = """#!/bin/sh
-[ "$1" != evaluate ] || set -- "$@" --dataset builtin
-[ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16
+[ "$1" != evaluate ] || set -- "$@" --dataset builtin --num-beams 1 --max-new-tokens-over-source 0
+[ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16 --num-decoder-layers 1
 exec "{command}" "$@"
 """  # noqa: E501
 
@@ -65,7 +53,9 @@ def test_quickstart_trains_scores_and_translates(tmp_path):
         command = command.replace(f"text.{side}", str(tmp_path / f"text.{side}"))
     (tmp_path / "vaswani-transformer").write_text(command, encoding="utf-8")
     (tmp_path / "vaswani-transformer").chmod(0o755)
-    printed = run_quickstart(tmp_path / "run", "--steps", "5", threads=1, commands=tmp_path)
+    printed = run_quickstart(
+        tmp_path / "run", "--steps", "5", environment=script_environment(tmp_path)
+    )
     assert "nrefs:var" in printed
     assert printed.count("  -> ") == 3
     assert str(tmp_path / "run") in printed.splitlines()[-1]
@@ -76,7 +66,9 @@ def test_quickstart_trains_scores_and_translates(tmp_path):
 def whole_run(tmp_path_factory):
     """Folder of a quickstart in full, on two threads."""
     folder = tmp_path_factory.mktemp("quickstart") / "run"
-    run_quickstart(folder, threads=2)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path, "OMP_NUM_THREADS": "2"}
+    run_quickstart(folder, environment=environment)
     return folder
 
 
@@ -106,11 +98,12 @@ def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_ru
 
 
 @pytest.mark.heavy
-def test_readme_shows_what_the_model_prints(whole_run, tmp_path):
+def test_readme_shows_what_the_model_prints(whole_run, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "my-model").symlink_to(whole_run)
     for command, shown in commands_with_outputs():
-        assert first_line_of(command, tmp_path) == shown, command
+        assert first_line(command, tmp_path, capsys) == shown, command
 
 
 def test_quickstart_refuses_an_unknown_argument():

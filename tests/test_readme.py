@@ -6,18 +6,17 @@ exists.
 
 import ast
 import importlib
-import io
 import re
 import runpy
 import shlex
 import shutil
-import signal
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from processes import Fork, find_port
+from processes import find_port, script_environment
 from readme import (
     PAGES,
     README,
@@ -25,7 +24,7 @@ from readme import (
     blocks,
     commands,
     commands_with_outputs,
-    in_shell,
+    first_line,
     inline_code,
     words_for_main,
 )
@@ -193,7 +192,8 @@ OPTIONS_RUN_ELSEWHERE = {
         '"wmt/wmt14"',
     ),
     "--dataset FOLDER": (
-        "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
+        "training/test_wmt14_dry_run.py"
+        "::test_big_recipe_reads_tokenises_and_trains_on_the_french_configuration",
         "dataset=wmt14",
     ),
     "--source-language en --target-language de": (
@@ -300,7 +300,7 @@ def marks(command):
         if beginning_of(command) in RUN_HERE
     ],
 )
-def test_command_runs(command, workplace, capsys, monkeypatch):
+def test_command_runs(command, workplace, capsys, monkeypatch, tmp_path):
     before = files_in(workplace)
     if command.startswith("vaswani-transformer"):
         assert cli.main(words_for_main(small(command))) == 0
@@ -310,9 +310,9 @@ def test_command_runs(command, workplace, capsys, monkeypatch):
         runpy.run_path(str(ROOT / sys.argv[0]), run_name="__main__")
         printed = capsys.readouterr().out
     else:
-        with in_shell(small(command), workplace) as process:
-            printed = process.stdout.read()
-            assert process.wait() == 0
+        (workplace / "scripts").symlink_to(ROOT / "scripts")
+        environment = script_environment(tmp_path)
+        printed = subprocess.check_output(["bash", "-c", small(command)], env=environment)
     assert printed or files_in(workplace) != before
 
 
@@ -380,30 +380,8 @@ def test_training_with_options_of_the_pages_runs(options, workplace, capsys):
 # ---- code, and what commands print ----
 
 
-def first_line(command, folder, capsys, monkeypatch):
-    """What a shell command prints first, by a call; `readme.first_line_of` takes the shell."""
-    words = shlex.split(command, comments=True)
-    if words[0] == "echo":
-        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{words[1]}\n"))
-        words = words[words.index("|") + 1 :]
-    if words[1] == "scripts/space/app.py":
-        process = Fork([ROOT / words[1], *words[2:]], folder)
-        line = process.first_line()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
-        return line
-    if words[0] == "vaswani-transformer":
-        assert cli.main(words[1:]) == 0
-    elif words[1] == "-c":
-        exec(words[2], {})
-    else:
-        monkeypatch.setattr(sys, "argv", words[1:])
-        runpy.run_path(str(ROOT / words[1]), run_name="__main__")
-    return capsys.readouterr().out.splitlines()[0]
-
-
 @pytest.mark.slow
-def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypatch):
+def test_commands_print_lines_as_shown_for_any_model(workplace, capsys):
     """The sizes and translations shown are the quickstart's; tests/test_quickstart.py compares them
     with its model.
     """
@@ -415,7 +393,7 @@ def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypa
         pattern = pattern.replace(re.escape("Der Mann liest ein Buch."), ".*")
         assert re.fullmatch(
             re.sub(r"\d+\\\.\d", r"\\d+\\.\\d", pattern),
-            first_line(free, workplace, capsys, monkeypatch),
+            first_line(free, workplace, capsys),
         ), command
 
 

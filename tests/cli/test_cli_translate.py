@@ -33,9 +33,9 @@ sys.exit(main())
 
 @pytest.fixture
 def arguments(corpus, model_folder):
-    """Of a translation of 400 lines, some blank, of many lengths."""
+    """Of a translation of 200 lines, some blank, of many lengths."""
     sentence = "A dog runs in the park . Two women read a book .".split()
-    lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
+    lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(200)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
     options = f"--model {model_folder} --device cpu --input in --max-tokens-per-batch=100"
     return ["translate", *options.split()]
@@ -52,10 +52,10 @@ def small_chunks(arguments, monkeypatch):
     return ["small_chunks.py", *arguments], Path("whole").read_bytes()
 
 
-def wait_for_part(process, size=0):
-    """Returns when a translation has written more than this, or ended."""
+def wait_for_part(process):
+    """Returns when a translation has written something, or ended."""
     part = Path("out.part")
-    while process.poll() is None and not (part.is_file() and part.stat().st_size > size):
+    while process.poll() is None and not (part.is_file() and part.stat().st_size):
         time.sleep(0.001)
 
 
@@ -239,6 +239,7 @@ def test_samples_are_drawn_by_the_seed_and_tagged(arguments):
 
 
 def test_one_likeliest_token_is_greedy_search(arguments):
+    Path("in").write_text("A dog runs\n\nTwo women read\n", encoding="utf-8")
     assert main([*arguments, "--output", "greedy", "--num-beams", "1"]) == 0
     assert (
         sampled(arguments, "sampled", "--top-k", "1")

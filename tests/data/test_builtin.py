@@ -71,7 +71,7 @@ def test_every_pair_is_from_the_raw_split_of_its_name(splits, shared_data):
         } <= known
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_script_makes_the_packaged_text(shared_data):
     packaged = lzma.decompress(builtin.CORPUS_FILE.read_bytes()).decode()
     assert make_corpus.make_text(shared_data / "tatoeba_en_de") == packaged

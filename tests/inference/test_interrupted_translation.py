@@ -72,10 +72,8 @@ def whole(run, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
-@pytest.mark.parametrize("best", [{}, {"num_best": 2}], ids=["one", "n-best"])
-def test_interrupted_and_resumed_translation_equals_the_whole_one(
-    call, best, run, interrupted, tmp_path
-):
+def test_interrupted_and_resumed_translation_equals_the_whole_one(call, run, interrupted, tmp_path):
+    best = {"num_best": 2} if call % 2 else {}
     run(**best)
     expected = (tmp_path / "out").read_bytes()
     (tmp_path / "out").write_text("old")
