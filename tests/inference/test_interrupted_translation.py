@@ -70,10 +70,18 @@ def whole(run, tmp_path):
     return content
 
 
+ALTERNATELY = [(call, {"num_best": 2} if call % 2 else {}) for call in range(1, NUM_CALLS + 1)]
+OTHERWISE = [(call, {} if call % 2 else {"num_best": 2}) for call in range(1, NUM_CALLS + 1)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
-def test_interrupted_and_resumed_translation_equals_the_whole_one(call, run, interrupted, tmp_path):
-    best = {"num_best": 2} if call % 2 else {}
+@pytest.mark.parametrize(
+    ("call", "best"),
+    [*ALTERNATELY, *(pytest.param(*each, marks=pytest.mark.heavy) for each in OTHERWISE)],
+)
+def test_interrupted_and_resumed_translation_equals_the_whole_one(
+    call, best, run, interrupted, tmp_path
+):
     run(**best)
     expected = (tmp_path / "out").read_bytes()
     (tmp_path / "out").write_text("old")
