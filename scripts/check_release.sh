@@ -4,7 +4,7 @@
 #   [MODEL_ID=USER/NAME] bash scripts/check_release.sh [PYTHON ...]     one or more interpreters, by default python3
 #
 # For each interpreter, the script makes a new environment outside the checkout. There it
-#   1. installs the wheel without extras, counts the packages and times the import,
+#   1. installs the wheel without extras, counts the packages, and times importing it and loading a model,
 #   2. installs the extras, and runs the fast tests of the unpacked sdist,
 #   3. runs the quickstart,
 #   4. runs scripts/model_to_try.sh on the quickstart's model, for the repo MODEL_ID,
