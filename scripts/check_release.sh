@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Builds wheel and sdist into dist/ and tries them as a user would get them: nothing of this checkout is used after it.
+# Builds wheel and sdist into dist/, and tests them as a user gets them: only the built files, not this checkout.
 #
-#   [MODEL_ID=USER/NAME] bash scripts/check_release.sh [PYTHON ...]     the interpreters to try, python3 unless told
+#   [MODEL_ID=USER/NAME] bash scripts/check_release.sh [PYTHON ...]     one or more interpreters, by default python3
 #
-# For each interpreter, in a new environment outside the checkout: the wheel alone is installed, counted and timed; then
-# come the extras, the fast tests of the unpacked sdist, the quickstart, the model to try that scripts/model_to_try.sh makes
-# of it for the repo MODEL_ID, and the use of that model with the package gone. A line "== done" ends each; any failure ends
-# the script. An interpreter needs 2 to 6 GB of disk. The last one's model to try stays in runs/model-to-try.
+# For each interpreter, the script makes a new environment outside the checkout. There it
+#   1. installs the wheel without extras, counts the packages, and times importing it and loading a model,
+#   2. installs the extras, and runs the fast tests of the unpacked sdist,
+#   3. runs the quickstart,
+#   4. runs scripts/model_to_try.sh on the quickstart's model, for the repo MODEL_ID,
+#   5. uninstalls the package, and translates with that model.
+# It prints "== done" after each interpreter, and stops at the first failure. An interpreter needs 2 to 6 GB of disk space.
+# The model of the last interpreter stays in runs/model-to-try.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 model_id=${MODEL_ID:-USER/quickstart-en-de}

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Compares this checkout with another commit of the project, on the same machine and in the same environment:
-# weights after 20 updates (one process, two, and resumed after 10), 1,000 translations and the logits of the 0.1.0
-# checkpoint must be equal bit for bit; `--help` of every command and the public names are shown as a diff.
-# The bits change with processor, threads and torch, so that none are stored.
+# Compares this checkout with another commit of the project, on the same machine and in the same environment.
 #
-#   bash scripts/compare_with.sh COMMIT [MODEL]   MODEL is a trained folder that translates; else the 20 updates' own
+#   bash scripts/compare_with.sh COMMIT [MODEL]
+#
+# These must be equal bit for bit: the weights after 20 updates (with one process, with two, and resumed after 10 updates),
+# 1,000 translations, and the logits of the 0.1.0 checkpoint. MODEL is the folder of the model that translates; by default
+# it is the model of the 20 updates. Differences in public names and in `--help` of every command are only shown.
+# Results depend on the processor, the number of threads and the torch version, so the script computes both sides each time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 commit=${1:?usage: bash scripts/compare_with.sh COMMIT [MODEL]}
@@ -15,7 +17,7 @@ trap 'git worktree remove --force "$work/code" 2> /dev/null || true; rm -rf "$wo
 git worktree add --quiet --detach "$work/code" "$commit"
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 COLUMNS=100
 
-answers() { # CODE OUT: everything that is compared, in OUT
+answers() { # CODE OUT: write everything that is compared into OUT
     local code=$1 out=$2
     mkdir -p "$out" && cd "$out"
     export PYTHONPATH=$code HF_DATASETS_CACHE=$out/cache

@@ -1,8 +1,9 @@
-# Sourced by the other scripts: enters the project's virtual environment, making and filling it where needed.
-# An environment that is active already is used as it is; `install_extras` names what this script needs.
+# Activates a virtual environment with the package. The other scripts source this file.
+# It uses the active environment, or else .venv, which it creates if there is none. It installs the package and its extras
+# if the command or one of the modules is missing.
 
 install_extras=$1 # extras of pyproject.toml, comma-separated
-probe=$2          # modules that must import
+probe=$2          # modules that must import, comma-separated
 
 if [ -z "${VIRTUAL_ENV:-}" ]; then
     if [ ! -x .venv/bin/python ]; then
@@ -20,7 +21,7 @@ fi
 
 if ! command -v vaswani-transformer > /dev/null || ! python -c "import $probe" 2> /dev/null; then
     echo "Installing the tested versions of constraints.txt ..." >&2
-    # torch first and by its exact version: the build that fits this machine is chosen once.
+    # Install torch first, by its exact version, so that pip chooses its build for this machine only once.
     python -m pip install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"
     python -m pip install --quiet --constraint constraints.txt --editable ".[$install_extras]"
 fi

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Writes ONNX files of a stock model for onnxruntime, optimum and transformers.js.
+# Converts a Marian export to ONNX, for onnxruntime, optimum and transformers.js.
 #
 #   vaswani-transformer export --model runs/my-model --to marian --output-dir runs/my-model-stock
 #   bash scripts/export_onnx.sh runs/my-model-stock runs/my-model-onnx
 #
-# The new folder holds config and tokenizer, and in onnx/ the encoder and the decoder, in fp32 and in int8 (*_quantized).
-# optimum needs an older transformers than this package, so it gets an environment of its own, .venv-onnx.
+# The second argument is a new folder. It gets config and tokenizer, and a folder onnx/ with encoder and decoder, both in
+# fp32 and in int8 (*_quantized). optimum needs an older transformers than this package, so the script installs it into
+# an environment of its own, .venv-onnx. To use another environment, set ONNX_PYTHON to its interpreter.
 set -euo pipefail
 if [ $# -ne 2 ]; then
     echo "usage: bash scripts/export_onnx.sh STOCK OUTPUT" >&2
@@ -23,7 +24,7 @@ fi
 python=${ONNX_PYTHON:-$(dirname "$0")/../.venv-onnx/bin/python}
 if [ -z "${ONNX_PYTHON:-}" ] && ! "$python" -c "import onnxruntime, optimum.exporters" 2> /dev/null; then
     "${PYTHON:-python3}" -m venv "$(dirname "$python")/.."
-    constraints=$(dirname "$0")/export_onnx.constraints # every package that comes in, those of dependencies included
+    constraints=$(dirname "$0")/export_onnx.constraints # pins all packages, also those that others depend on
     "$python" -m pip install --quiet --constraint "$constraints" "$(grep '^torch==' "$constraints")"
     "$python" -m pip install --quiet --constraint "$constraints" "optimum-onnx[onnxruntime]" accelerate
 fi

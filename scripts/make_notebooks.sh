@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Makes the notebooks of docs/notebooks from the pages of docs and executes them.
-# Blocks of python and bash become cells. Blocks of text are left out, because the cells' own output takes their place.
+# Makes notebooks of docs/tour.md and docs/your-own-corpus.md, and executes them.
+# Blocks of python and bash become cells. Blocks of text show output, so they are left out: the cells print it themselves.
 #
 #   bash scripts/make_notebooks.sh [FOLDER]   # default: docs/notebooks
 #
-# Cells with the tag skip-execution, which push to the Hub, run only if HF_ENDPOINT names another Hub.
+# Cells with the tag skip-execution push to the Hub. They run only if HF_ENDPOINT names another server.
 set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "$0")/../docs/notebooks}")
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
 export HF_DATASETS_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 PYTHONWARNINGS="ignore:IProgress not found"
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
-unset MPLBACKEND  # the kernel's own shows pictures
+unset MPLBACKEND  # the kernel's default backend shows pictures
 for page in tour your-own-corpus; do
     {
         printf '%s\n' --- jupyter: '  kernelspec: {display_name: Python 3, language: python, name: python3}' --- ''

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Prepares the quickstart's model for the Hub. FOLDER/NAME gets the files for the repo USER/NAME: weights, tokenizer, code,
-# card and scores. FOLDER/NAME-marian gets the Marian export for the repo USER/NAME-marian. Nothing is uploaded; the script
-# prints the commands that do so.
+# Prepares the quickstart's model for the Hub. The script writes two folders:
+#   FOLDER/NAME         for the repo USER/NAME: weights, tokenizer, code, card and scores
+#   FOLDER/NAME-marian  for the repo USER/NAME-marian: the Marian export
+# It uploads nothing, but prints the commands for the upload.
 #
 #   bash scripts/quickstart.sh --output-dir runs/my-model
 #   bash scripts/model_to_try.sh runs/my-model USER/NAME FOLDER

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains a small English-German model on the built-in corpus (144,342 pairs of short Tatoeba sentences, see NOTICE),
-# scores it on 1,000 test sentences with all their references and translates three more.
-# Two CPU cores need about nine minutes of training; only the Python packages are downloaded.
+# Trains a small English-German model on the built-in corpus (144,342 pairs of short Tatoeba sentences, see NOTICE).
+# Then scores it on 1,000 test sentences, each with all its references, and translates three other sentences.
+# On two CPU cores the training takes about nine minutes. Only Python packages are downloaded, if they are missing.
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 set -euo pipefail

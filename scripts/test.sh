@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
-# Runs the checks of .pre-commit-config.yaml (style, types, spelling), then everything but what is marked heavy.
+# Runs the checks of .pre-commit-config.yaml (style, types, spelling), then the tests.
 #
-#   bash scripts/test.sh            the whole suite (what CI runs)
-#   bash scripts/test.sh --coverage the same with its coverage, which must be 95 % of the package's lines; a quarter slower
-#   bash scripts/test.sh --fast     without the slow tests
-#   bash scripts/test.sh --heavy    the heavy ones only: kills, full disks, the full quickstart
+#   bash scripts/test.sh            all tests except the heavy ones; CI runs this
+#   bash scripts/test.sh --coverage the same, and measures how many lines of the package the tests run, which must be 95 %;
+#                                   takes a quarter longer
+#   bash scripts/test.sh --fast     only the fast tests, neither slow nor heavy
+#   bash scripts/test.sh --heavy    only the heavy tests: kills, full disks, the whole quickstart
 #   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in .venv-lowest
-#   bash scripts/test.sh --newest   the same on the newest that pip finds, in .venv-newest
-#   bash scripts/test.sh --main     the same with transformers' main branch, in .venv-main
+#   bash scripts/test.sh --newest   the fast tests on the newest versions that pip finds, in .venv-newest
+#   bash scripts/test.sh --main     the fast tests on transformers' main branch, in .venv-main
 #
-# Further arguments go to pytest.
+# Further arguments go to pytest. The last three commands run no checks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 case "${1:-}" in
     --fast) markers="not slow and not heavy"; shift ;;
-    --heavy) markers="heavy" TEST_WORKERS=1; shift ;;  # they measure time and use all cores themselves
+    --heavy) markers="heavy" TEST_WORKERS=1; shift ;;  # these tests measure time, and each uses all cores
     --lowest | --newest | --main) exec bash scripts/test_versions.sh "${1#--}" "${@:2}" ;;
     --coverage) markers="not heavy"; shift; set -- --cov --cov-report=term "$@" ;;
     *) markers="not heavy" ;;
@@ -28,7 +29,7 @@ if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 else
     echo "no git checkout: style, types and spelling are not checked" >&2
 fi
-# One worker for each core; each computes with one thread, which is fastest for tiny models.
+# Start one worker per core. Each worker computes with one thread, which is fastest for tiny models.
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 unset PYTHONDONTWRITEBYTECODE  # else every worker and process compiles our files again
 exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(len(os.sched_getaffinity(0)))')}" \

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs the fast tests on other versions than those of constraints.txt, in an environment of their own.
+# Runs the fast tests on other versions than those of constraints.txt, in a separate environment.
 #
 #   bash scripts/test_versions.sh lowest   the lower bounds of pyproject.toml, in .venv-lowest
-#   bash scripts/test_versions.sh newest   what pip finds, in .venv-newest
-#   bash scripts/test_versions.sh main     the same with transformers' main branch, in .venv-main
+#   bash scripts/test_versions.sh newest   the newest versions that pip finds, in .venv-newest
+#   bash scripts/test_versions.sh main     the same, but transformers from its main branch, in .venv-main
 #
-# PYTHON chooses the interpreter. Further arguments go to pytest. On Linux, torch brings gigabytes of CUDA with it.
+# PYTHON sets the interpreter of a new environment. Further arguments go to pytest. On Linux, pip installs torch with
+# gigabytes of CUDA libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
