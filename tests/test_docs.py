@@ -19,10 +19,12 @@ import pytest
 import transformers
 from readme import ROOT, blocks, text_of
 from tiny import SENTENCES, SMALLEST
-from transformers import pipeline
+from transformers import Seq2SeqTrainer, Trainer, pipeline
 
 from vaswani_transformer.recipe import Recipe
+from vaswani_transformer.training.resuming import ResumableTrainer
 from vaswani_transformer.training.train import train
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 # ---- the tour ----
 
@@ -145,6 +147,13 @@ def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     check_path(
         "The path of a resume", lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True)
     )
+
+
+def test_contributing_names_every_method_that_the_trainers_override():
+    own = vars(ResumableTrainer) | vars(VaswaniTransformerTrainer)
+    overridden = [name for name in vars(Seq2SeqTrainer) | vars(Trainer) if name in own]
+    named = set(re.findall(r"\w+", text_of(CONTRIBUTING)))
+    assert [name for name in overridden if name not in named and name[:2] != "__"] == []
 
 
 # ---- the examples of CONTRIBUTING ----
