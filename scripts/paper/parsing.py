@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 6.3, constituency parsing: words are translated into the brackets of their tree.
 
-    python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data python
-    scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
-    python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt python
-    scripts/paper/parsing.py score --gold test.trees --guess trees.txt
+    python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data
+    python scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
+    python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt
+    python scripts/paper/parsing.py score --gold test.trees --guess trees.txt
 
 Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a
 leaf `(tag, word)`, and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX:
