@@ -7,9 +7,10 @@ clock; the contestants take turns, and ratios are medians over the rounds. `ours
 model under transformers' own loop. Unless a trained model is given, weights are random and both
 systems make 30 tokens of every sentence, as its end is no word, or exactly the references.
 
-python scripts/benchmark_decoding.py --rounds 5 python scripts/benchmark_decoding.py --workloads
-base-references --source newstest2014.en --reference newstest2014.de python
-scripts/benchmark_decoding.py --workloads trained --model runs/multi30k --source test.en
+    python scripts/benchmark_decoding.py --rounds 5
+    python scripts/benchmark_decoding.py --workloads base-references \
+        --source newstest2014.en --reference newstest2014.de
+    python scripts/benchmark_decoding.py --workloads trained --model runs/multi30k --source test.en
 """
 
 from __future__ import annotations

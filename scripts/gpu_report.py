@@ -1,30 +1,29 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures this package on one GPU, in order of worth, and writes gpu_report.md and gpu_report.json
-after every row.
+"""Measures this package on one GPU, the most important things first, and writes gpu_report.md and
+gpu_report.json after every row.
 
-A row or section that fails leaves its error there and the next one begins; what the time did not
-reach is listed. On a CPU it runs at toy sizes, which show that it works and nothing about speed.
-Correctness compares with what a CPU computed of a trained model. Make both on any machine, and
-carry the folder `small`:
+If a row or section fails, its error is written there and the next one begins. Sections for which
+the time did not suffice are listed. On a CPU the script runs at toy sizes, which show that it works
+and nothing about speed. On the GPU, the results of a trained model are compared with those that a
+CPU computed. Make both on any machine, and take the folder `small` along:
 
-vaswani-transformer train --recipe quickstart --minutes 1 --output-dir runs/small
-python scripts/gpu_report.py --prepare small --model runs/small
+    vaswani-transformer train --recipe quickstart --minutes 1 --output-dir runs/small
+    python scripts/gpu_report.py --prepare small --model runs/small
 
 Then, on the GPU:
 
-python scripts/gpu_report.py --minutes 9 --output report --model small
-python scripts/gpu_report.py --only machine decoding cudnn
+    python scripts/gpu_report.py --minutes 9 --output report --model small
+    python scripts/gpu_report.py --only machine decoding cudnn
 
-The package need not be installed. Where transformers is older than pyproject.toml allows and there
-is no network, carry wheels: 15 MB for Python 3.12, beside an image with torch 2.11, tokenizers,
-accelerate, pyarrow and pandas.
+The package need not be installed. If the machine has no network and its transformers is older than
+pyproject.toml allows, take wheels along. They are 15 MB for Python 3.12, for an image with torch
+2.11, tokenizers, accelerate, pyarrow and pandas:
 
-pip download --no-deps --only-binary=:all: --python-version 3.12 --platform manylinux_2_28_x86_64 -d
-wheels \
-    transformers datasets dill multiprocess xxhash
-pip install --no-index --no-deps --target site wheels/*.whl && PYTHONPATH=site python
-scripts/gpu_report.py
+    pip download --no-deps --only-binary=:all: --python-version 3.12 \
+        --platform manylinux_2_28_x86_64 -d wheels transformers datasets dill multiprocess xxhash
+    pip install --no-index --no-deps --target site wheels/*.whl
+    PYTHONPATH=site python scripts/gpu_report.py
 """
 
 import argparse

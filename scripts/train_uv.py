@@ -7,12 +7,12 @@
 r"""Trains a model and pushes it, on a machine that has uv and nothing else, such as one of Hugging
 Face's jobs.
 
-hf jobs uv run --flavor a10g-small --timeout 12h --secrets HF_TOKEN scripts/train_uv.py me/my-model
-\
-    --package git+https://ADDRESS@REVISION --license cc-by-4.0 --recipe paper-base-en-de --bf16
+    hf jobs uv run --flavor a10g-small --timeout 12h --secrets HF_TOKEN scripts/train_uv.py \
+        me/my-model --package git+https://ADDRESS@REVISION --license cc-by-4.0 \
+        --recipe paper-base-en-de --bf16
 
---package says where the package comes from. It is not on PyPI, and whoever takes its name there
-could read HF_TOKEN.
+`--package` says where the package comes from. It is not on PyPI, and whoever registers its name
+there could read HF_TOKEN.
 """
 
 import argparse

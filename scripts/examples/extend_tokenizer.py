@@ -3,13 +3,13 @@
 """Trains a model's byte-pair encoding on, with text in a new language; see new_language_pair.py for
 what follows.
 
-python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr --output-dir
-runs/tokenizer-fr
+    python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr \
+        --output-dir runs/tokenizer-fr
 
-The vocabulary can write every language as it is, byte by byte; new entries make the new language's
-words short. Every old id keeps its meaning, the pieces a text had before are only joined further,
-and every text comes back as it was. (`tokenizer.add_tokens` does neither: it cuts words out of
-longer ones, and loses their accents in decoding.)
+The old vocabulary can write every language, if need be byte by byte. New entries shorten the words
+of the new language. Old ids keep their meaning, the old pieces of a text are only joined further,
+and decoding gives back every text unchanged. (`tokenizer.add_tokens` does not do this: it cuts
+words out of longer ones, and loses their accents in decoding.)
 """
 
 import argparse

@@ -3,9 +3,9 @@
 """Fine-tunes a saved model on sentence pairs of your own, with transformers' own trainer and
 collator.
 
-python scripts/examples/fine_tune.py --model runs/my-model --train-source train.en --train-target
-train.de \
-    --validation-source valid.en --validation-target valid.de --output-dir runs/fine-tuned
+    python scripts/examples/fine_tune.py --model runs/my-model \
+        --train-source train.en --train-target train.de \
+        --validation-source valid.en --validation-target valid.de --output-dir runs/fine-tuned
 """
 
 import argparse

@@ -3,14 +3,13 @@
 """Trains a LoRA adapter on your own sentence pairs, then merges it into a copy of the model. Needs
 `pip install peft`.
 
-python scripts/examples/fine_tune_lora.py --model runs/my-model --train-source train.en
---train-target train.de \
-    --output-dir runs/lora
+    python scripts/examples/fine_tune_lora.py --model runs/my-model \
+        --train-source train.en --train-target train.de --output-dir runs/lora
 
-pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read
-runs/lora/adapter (while the model it was trained on stays where it is) and runs/lora/merged (which
-stands alone) as they read any model. To share the adapter, push that model first and pass its Hub
-id as --model: adapter_config.json names it.
+`pipeline("translation", model=...)` and `AutoModelForSeq2SeqLM.from_pretrained` read
+runs/lora/adapter and runs/lora/merged like any model. The adapter needs the base model in the
+folder where it was; the merged model stands alone. To share the adapter, push the base model first
+and pass its Hub id as `--model`, because adapter_config.json names it.
 """
 
 import argparse

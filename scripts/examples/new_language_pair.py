@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Continues a model in another language pair with a tokenizer that was extended for it.
 
-python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr --output-dir
-runs/tokenizer-fr python scripts/examples/new_language_pair.py --model runs/en-de --tokenizer
-runs/tokenizer-fr \
-    --train-source train.en --train-target train.fr --source-language en --target-language fr
-    --output-dir runs/en-fr
+    python scripts/examples/extend_tokenizer.py --tokenizer runs/en-de --text train.fr \
+        --output-dir runs/tokenizer-fr
+    python scripts/examples/new_language_pair.py --model runs/en-de --tokenizer runs/tokenizer-fr \
+        --train-source train.en --train-target train.fr --source-language en --target-language fr \
+        --output-dir runs/en-fr
 
 Then pipeline("translation_en_to_fr", model="runs/en-fr") translates.
 """

@@ -3,7 +3,7 @@
 """Section 6.3, constituency parsing: words are translated into the brackets of their tree.
 
     python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data
-    python scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
+    python scripts/paper/parsing.py train --data data --output-dir runs/parser
     python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt
     python scripts/paper/parsing.py score --gold test.trees --guess trees.txt
 
