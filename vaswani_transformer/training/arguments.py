@@ -59,7 +59,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     warmup_steps: float = field(
         default=4000,
         metadata={
-            "help": "Number of updates of the linear warm-up, or below 1, its share of the training."
+            "help": "Updates of the linear warm-up. A value below 1 is a share of the training."
         },
     )
     adam_beta2: float = _as_in_recipe("adam_beta2")

@@ -70,7 +70,7 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print a log entry: the progress if it has a training loss, the figures of a validation."""
+        """Print the progress if a log entry has a training loss, or the metrics of a validation."""
         if not state.is_world_process_zero or not logs:
             return
         if "loss" in logs:

@@ -36,7 +36,7 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of updates before a checkpoint was saved, from its name."""
+    """Return the number of the update after which a checkpoint was saved, from its name."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
@@ -118,8 +118,9 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint to the run's folder.
 
     An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, one of
-    the two is complete, in the run's folder or in the staging folder. `clear_staging` moves a
-    complete checkpoint back. Older checkpoints may be deleted after this function has returned.
+    the two is complete, in the run's folder or in the staging folder. `clear_staging` moves it to
+    the run's folder if necessary. Older checkpoints may be deleted after this function has
+    returned.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
