@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The data of a training: read, tokenize and clean them, and load them in batches."""
+"""Data of a training: read, tokenize and clean the pairs, and load them in batches."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _file_names(arguments: dict[str, Any]) -> str:
 def cleaning_rules(recipe: Recipe) -> CleaningRules:
     """Return the limits on training pairs.
 
-    No pair has more tokens than a batch, or than the padded micro-batch of a device, may have.
+    With these limits, every pair fits into a batch and into a micro-batch of a device.
     """
     return CleaningRules(
         max_source_tokens=recipe.max_tokens_per_sentence,
@@ -350,8 +350,8 @@ def load_batches(
 def _collate(collator: Callable[[list[Any]], Any], fill: dict[str, Any], rows: list[Any]) -> Any:
     """Collate the rows of a micro-batch.
 
-    `TokenBatchSampler` yields empty micro-batches if an effective batch has too few pairs for all
-    processes. They get a fill row, which has no labels to learn.
+    If an effective batch has too few pairs for all processes, `TokenBatchSampler` yields empty
+    micro-batches. Each of them gets a fill row, whose only label is ignored by the loss.
     """
     return collator(rows or [fill])
 
@@ -425,7 +425,7 @@ def end_workers() -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     left = [process for process in multiprocessing.active_children() if process.daemon]
     for process in left:
-        process.terminate()  # Daemons that are no such workers may end in their own way.
+        process.terminate()  # Gives other daemons, which are no workers, time to clean up.
     for process in left:
         process.join(0.5)  # seconds
         process.kill()

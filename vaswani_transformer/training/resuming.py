@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainer with exact resume: weights and logs equal those of an uninterrupted training.
 
-The loop is that of transformers. `ResumableTrainer` and `VaswaniTransformerTrainer` (trainer.py)
-override the methods that the loop calls. Only `Trainer._run_epoch`, which is private, shows in
-which order it calls them. An update runs through these steps:
+The loop over the updates is that of transformers, in the private method `Trainer._run_epoch`. It
+calls methods that `ResumableTrainer` and `VaswaniTransformerTrainer` (in trainer.py) override. This
+is their order in an update; "ours" means the override:
 
 1. `get_batch_samples` takes the update's micro-batches from the loader and counts their target
    tokens. Ours copies the micro-batches to the device.
-2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. Ours
-   explains a lack of memory, and adds the unsmoothed loss to `_nll_since_log`. The loop then adds
-   the loss to `_tr_loss` and calls `floating_point_ops`. Ours counts the tokens.
+2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. Our
+   `training_step` says what to do if memory runs out. Our `compute_loss` adds the unsmoothed loss
+   to `_nll_since_log`. The loop then adds the loss to `_tr_loss` and calls `floating_point_ops`.
+   Ours counts the tokens.
 3. After the last micro-batch, the loop clips the gradients and calls `_get_grad_norm`. Ours adds
-   the norm to `_grad_norms`. On a CPU, it raises an error here if a sum is not finite.
+   the norm to `_grad_norms`. On a CPU, ours raises an error if a sum is not finite.
 4. The optimizer and the learning-rate schedule make a step, and `global_step` grows by 1.
 5. The callbacks get `on_step_end`. `DefaultFlowCallback` of transformers decides whether to log,
    evaluate and save, and `SnapshotCallback` writes a snapshot.
@@ -26,7 +27,9 @@ which order it calls them. An update runs through these steps:
 
    After that, ours stops the training if a signal asked for it.
 7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
-   `_maybe_log_save_evaluate` again. Ours skips the first of these two calls.
+   `_maybe_log_save_evaluate` again. Ours does nothing in the first of these two calls.
+
+After the last epoch, `_finalize_training` calls `store_flos` and `log` once more.
 """
 
 from __future__ import annotations
@@ -84,9 +87,9 @@ class ResumableTrainer(Seq2SeqTrainer):
     # transformers annotates both with the types of their first values.
     hub_model_id: str | None  # type: ignore[assignment]
     push_in_progress: PushInProgress | None  # type: ignore[assignment]
-    # Of a training set with a length: the sampler of its micro-batches.
+    # The sampler of the micro-batches, if the training set has a length.
     train_batches: TokenBatchSampler | None = None
-    # Of a stream: its loader. Checkpoints contain the position of the loader.
+    # The loader, if the training set is a stream. Checkpoints contain its position.
     _train_loader: StreamLoader | None = None
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -390,9 +393,9 @@ class ResumableTrainer(Seq2SeqTrainer):
             raise KeyboardInterrupt
 
     def _bring_sums(self, grad_norm: Any) -> Any:
-        """Copy the sums since the last log to the CPU, and return the gradient norm from there.
+        """Copy the sums since the last log and the gradient norm to the CPU, and return the norm.
 
-        One copy for all of them waits for the device only once.
+        They are copied together, so the CPU waits for the device only once.
         """
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
         copied = iter(

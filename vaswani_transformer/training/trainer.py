@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`Seq2SeqTrainer` for the paper: token-based batches, its schedule, loss per target token.
+"""The paper's training as a `Seq2SeqTrainer`: token-based batches, schedule, loss per token.
 
 The docstring of resuming.py lists, in order, the methods that the loop of transformers calls.
 """
