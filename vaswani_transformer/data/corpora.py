@@ -119,11 +119,13 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The pairs are not stored; only those of "builtin" are, in the cache. Arguments and errors are
-    those of `load_corpus`, but files of pairs must be JSON lines or Parquet. The shards of text
-    files have up to 50,000 lines, and those of Parquet files are their row groups. A file of JSON
-    lines is one shard, and so are two compressed text files. A resumed training skips the shards
-    that it has finished. `StreamLoader` says how processes and workers share the shards.
+    The pairs are not stored; only those of "builtin" are, in the cache. The arguments are those of
+    `load_corpus`, and so are the errors. A file of pairs must have JSON lines or be a Parquet file.
+
+    The shards of text files have up to 50,000 lines, and those of Parquet files are their row
+    groups. A file of JSON lines is one shard, and so are two compressed text files. A resumed
+    training skips the shards that it has finished. `StreamLoader` says how processes and workers
+    share the shards.
 
     Example:
         >>> languages = {"source_language": "en", "target_language": "de"}

@@ -239,9 +239,9 @@ class _ReaderState:
 
 @dataclass(eq=False)
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
-    """Yield the batches of one reader, each with the reader's state after the batch.
+    """Dataset of one reader's batches, each with the reader's state after the batch.
 
-    All workers have a copy of this dataset. The id of the worker decides which reader it is.
+    Every worker has a copy of this dataset. The id of the worker decides which reader it is.
     """
 
     dataset: datasets.IterableDataset

@@ -330,7 +330,8 @@ def load_batches(
     args: VaswaniTransformerTrainingArguments,
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
-    """Return this process's loader of planned batches."""
+    """Return the loader of this process's micro-batches, which `batches` has planned."""
+    # The fill row of empty micro-batches: one source token, `</s>`, and one label to be ignored.
     first = dataset[0]
     fill = {**first, "labels": [IGNORE_INDEX]}
     fill |= {name: first[name][-1:] for name in ("input_ids", "attention_mask") if name in first}

@@ -175,13 +175,14 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     """
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
-    # The pipeline warns of sources that are longer than those of the training.
+    # The pipeline warns of sources that are longer than this.
     longest = (
         recipe.max_tokens_per_sentence
         if recipe.streaming
         else int(pair_lengths(data.train)[0].max())
     )
-    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
+    # A generation config accepts and saves any attribute.
+    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]
     return model
 
 

@@ -76,21 +76,21 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       endlessly; see `data.StreamLoader`.
     - `lr_scheduler_type="inverse_sqrt"` is the paper's schedule. Its first update is number 1.
     - The model decodes as in section 6.1, unless its generation config names another search.
-    - The model's forward applies label smoothing. `loss` in the log is smoothed, `nll` is not.
+    - The model's forward method smooths the labels. `loss` in the log is smoothed, `nll` is not.
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole
       evaluation set, each sentence counted once on any number of devices; perplexity is exp(nll).
     - Evaluation translates sentences sorted by length and returns them in the data's order. Without
       `compute_metrics` they are scored by `inference.METRICS` (`eval_sacrebleu` and so on). The
       model's generation config does not change.
-    - SIGINT and SIGTERM finish the running update, save a resumable checkpoint and raise
-      KeyboardInterrupt.
+    - After SIGINT or SIGTERM, the trainer finishes the running update, saves a resumable checkpoint
+      and raises KeyboardInterrupt.
     - A loss or gradient that is not finite stops the training, unless `logging_nan_inf_filter` is
       set.
     - The log also has `perplexity` and `tokens_per_second`. If `disable_tqdm` is set, `LogLines`
       prints the progress on stderr.
     - `push_to_hub` uploads the model and its card, never snapshots or the training state.
-    - Token counts, device seconds and `total_flos` (`analysis.cost.training_flops`) include the
-      time before a resume.
+    - The numbers of tokens, device seconds and operations (`total_flos`, computed by
+      `analysis.cost.training_flops`) include those before a resume.
 
     Paper: section 5.
 
@@ -239,7 +239,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     # ---- data of an update ----
 
-    def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # it is iterated
+    def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # the loop only iterates over it
         """Return the loader of this process's micro-batches, which are bounded by tokens.
 
         The batches of a dataset that has no length and is no stream are bounded by sentences.
@@ -399,13 +399,15 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         The last entry has `train_loss`, and `Trainer` returns it as the metrics of the training.
         Its time and tokens include those before a resume.
 
-        Before it logs one of the two, `Trainer` calls `store_flos`. So `cost` has already added up
-        the tokens of all processes.
+        Before `Trainer` logs `loss` or `train_loss`, it calls `store_flos`. So `cost` has already
+        added up the tokens of all processes.
         """
         if "loss" in logs:
             if torch.is_tensor(self._nll_since_log):
                 updates = self.state.global_step - self._step_of_last_log
-                # Unlike the loss, the nll was not multiplied by the number of processes.
+                # With `average_tokens_across_devices`, each process has its part of one sum:
+                # `compute_loss` multiplies only the loss by the number of processes. Otherwise each
+                # process has a mean of its own.
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(
                     updates, 1
@@ -436,7 +438,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     # ---- evaluation ----
 
-    def _get_dataloader(  # type: ignore[override]  # `Trainer` names the options
+    def _get_dataloader(  # type: ignore[override]  # `Trainer` lists the options one by one
         self, dataset: Any, description: str, batch_size: int, **options: Any
     ) -> DataLoader[Any]:
         """Return a data loader.
@@ -454,7 +456,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             loader.base_dataloader.worker_init_fn = ignore_signals
         return loader  # type: ignore[no-any-return]
 
-    def evaluation_loop(  # type: ignore[override]  # `Trainer` names the options
+    def evaluation_loop(  # type: ignore[override]  # `Trainer` lists the options one by one
         self,
         dataloader: DataLoader[Any],
         description: str,
@@ -631,7 +633,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 f"Training in progress, step {self.state.global_step}", blocking=False
             )
             job.add_done_callback(_warn_of_failure)
-            self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]  # it takes a list
+            # The class expects a list, although its annotation names a single job.
+            self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]
 
     def create_model_card(self, *args: Any, **kwargs: Any) -> None:
         """Add language, license and tags to the model card in the run's folder.
