@@ -51,8 +51,7 @@ def test_an_epoch_has_each_pair_as_often_as_its_corpus_weight_says(named, weight
     expected = {"one dog": first, "two dogs": first, "a red cat": second, "<bt> a cat": second}
     assert Counter(sentences) == expected
     assert [
-        (each["weight"], each["report"].num_kept, each["report"].num_dropped)
-        for each in data.corpora
+        (each.weight, each.report.num_kept, each.report.num_dropped) for each in data.corpora
     ] == [
         (first, 2, 1),
         (second, 2, 0),

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora, cleaning, batches by tokens, collation and the training of vocabularies; needs the extra
-`[train]`.
-"""
+"""Corpora, cleaning, token-bounded batches and vocabularies; needs the extra `[train]`."""
 
 from ..extras import requiring
 

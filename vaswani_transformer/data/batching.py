@@ -1,13 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches bounded by tokens: the same effective batches on any hardware, split into padded
-micro-batches.
+"""Token-bounded batches: the same on any hardware, split into padded micro-batches.
 
 Shapes: N pairs, B rows of a micro-batch, S source length, T target length.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,46 +20,45 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-# size, in effective batches, of a pool of pairs that are sorted by length together
+# Pairs are sorted by length in pools. This is the size of a pool, in effective batches.
 BATCHES_PER_POOL = 100
 _SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
-# number of last batches that are made equally full, so that none is a small remainder
+# Number of batches at the end that are made equally full, so that none is a small remainder.
 _EVENED_BATCHES = 20
-_HALVINGS = 8  # steps of the bisection for their common limit
+_HALVINGS = 8  # steps of the bisection that finds a common limit for these batches
 
 Lengths = Sequence[int] | np.ndarray
 
 
 class TokenBatchSampler(Sampler[list[int]]):
-    """Sampler of token-bounded micro-batches, as lists of row numbers, for
-    `DataLoader(batch_sampler=...)`.
+    """Sampler of token-bounded micro-batches for `DataLoader(batch_sampler=...)`.
 
-    An effective batch is the batch of one update. It holds pairs of similar length, with at most
-    `max_source_tokens` and `max_target_tokens` real tokens. It depends only on the lengths, these
-    two limits, the seed and the epoch. So the training is the same for any number of processes and
-    accumulation steps.
+    It yields each micro-batch as a list of row numbers. An effective batch is the batch of one
+    update. It has pairs of similar length, with at most `max_source_tokens` and `max_target_tokens`
+    tokens without padding. It depends only on the lengths, these two limits, the seed and the
+    epoch. So the training is the same for any number of processes and accumulation steps.
 
     An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
-    that the largest padded size is as small as possible. If it has fewer pairs, some micro-batches
-    are empty lists, and the loader must replace them by fill rows. Micro-batch g * world_size + p
-    is for process p at accumulation step g, the order of accelerate.
+    that the largest padded size is as small as possible. If an effective batch has fewer pairs,
+    some micro-batches are empty lists, and the loader must replace them by fill rows. Micro-batch
+    g * world_size + p is for process p at accumulation step g, which is the order of accelerate.
 
-    All epochs have the same number of batches, and pairs of the same lengths at each position of a
-    batch. An epoch draws which of the pairs of these lengths takes the position, and the order of
-    the batches. Every epoch has every pair once. The 20 batches that are planned last are about
-    equally full, so that none is a small remainder.
+    The batches are planned once, for all epochs. The plan fixes only the two lengths of the pair at
+    each position. Each epoch draws at random which of the pairs of these lengths takes the
+    position, and in which order the batches come. Every epoch has every pair once. The 20 batches
+    that are planned last are about equally full, so that none is a small remainder.
 
     Args:
         source_lengths: Number of tokens of each source sentence, with `</s>`.
         target_lengths: Number of tokens of each target sentence, with `</s>`.
-        max_source_tokens: Largest number of real source tokens in one effective batch.
-        max_target_tokens: Largest number of real target tokens in one effective batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None
-            means no bound.
+        max_source_tokens: Largest number of source tokens in one effective batch, without padding.
+        max_target_tokens: Largest number of target tokens in one effective batch, without padding.
+        max_padded_tokens: Upper bound on rows * (longest source + longest target) of a micro-batch;
+            None means no bound.
         world_size: Number of processes that share an effective batch.
         accumulation_steps: Smallest number of micro-batches of each process in one effective batch.
-            It is raised as far as `max_padded_tokens` needs.
-        seed: Seed of the draws of all epochs.
+            The sampler raises it until every micro-batch fits `max_padded_tokens`.
+        seed: Seed of the random draws of all epochs.
 
     Raises:
         ValueError: A length is below 1, or a pair exceeds a limit by itself.
@@ -92,14 +91,16 @@ class TokenBatchSampler(Sampler[list[int]]):
         )
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
-        self._starts = _cut_evenly(lengths[order], limits)  # first position of each batch, then N
+        # (num_batches + 1,): the first position of each batch, and N at the end.
+        self._starts = _cut_evenly(lengths[order], limits)
         batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
-        # (N, 2) at each position; in a batch the longer side is descending
+        # (N, 2): the lengths at each position. Within a batch the longer side is descending.
         self._lengths = lengths[order]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
-        # (N,) for each row; rows with the same two lengths have the same id
+        # (N,): an id for each row. Rows with the same two lengths have the same id.
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
+        # (N,): all positions, sorted by the id of the lengths there.
         self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
             accumulation_steps = max(
@@ -124,16 +125,14 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     @property
     def padding_fraction(self) -> float:
-        """Share of padding among all tokens of the padded micro-batches, source and target
-        together.
+        """Share of padding among all tokens of the micro-batches.
 
-        It is the same in every epoch, and is estimated from at most 100 evenly spaced effective
-        batches.
+        It is the same in every epoch. It is estimated from at most 100 evenly spaced effective
+        batches, for source and target together.
         """
         padded = real = 0
-        for batch in range(
-            0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)
-        ):
+        step = math.ceil(self.num_effective_batches / _SAMPLED_BATCHES)
+        for batch in range(0, self.num_effective_batches, step):
             lengths = self._batch_lengths(batch)
             real += int(lengths.sum())
             for part in np.split(lengths, np.cumsum(self._split(batch))[:-1]):
@@ -141,11 +140,11 @@ class TokenBatchSampler(Sampler[list[int]]):
         return 1.0 - real / padded
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration. Its batches do not depend on earlier iterations."""
+        """Set the epoch of the next iteration. transformers calls this before every epoch."""
         self.epoch = epoch
 
     def start_at(self, update: int) -> None:
-        """Skip the first `update` effective batches in the next iteration alone."""
+        """Skip the first `update` effective batches, but only in the next iteration."""
         self._first_update = update
 
     def __len__(self) -> int:
@@ -155,9 +154,14 @@ class TokenBatchSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = rng.permutation(len(self._lengths))
-        rows = np.empty_like(drawn)  # pairs of the same lengths exchange their positions at random
+        # Pairs of the same lengths exchange their positions at random. An example: four pairs of
+        # lengths 3, 5, 3, 5 have the ids 0, 1, 0, 1. The positions have the lengths 3, 3, 5, 5. If
+        # `drawn` is 3, 0, 2, 1, then rows 0 and 2 take the first two positions, in this order, and
+        # rows 3 and 1 the others.
+        rows = np.empty_like(drawn)
         rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
-        first, self._first_update = self._first_update, 0
+        first = self._first_update
+        self._first_update = 0
         for batch in rng.permutation(self.num_effective_batches)[first:].tolist():
             start = int(self._starts[batch])
             for size in self._split(batch):
@@ -167,25 +171,25 @@ class TokenBatchSampler(Sampler[list[int]]):
     def _split(self, batch: int) -> list[int]:
         """Return the number of rows in each micro-batch of an effective batch.
 
-        It is the same in every epoch.
+        The numbers are the same in every epoch.
         """
         if batch not in self._splits:
             self._splits[batch] = _split_evenly(self._batch_lengths(batch), self._num_parts)
         return self._splits[batch]
 
     def _batch_lengths(self, batch: int) -> np.ndarray:
-        """Return the source and target lengths of an effective batch, (rows, 2), the longer side
-        descending.
+        """Return the source and target lengths of an effective batch, (rows, 2).
+
+        The longer of the two is descending.
         """
         lengths: np.ndarray = self._lengths[self._starts[batch] : self._starts[batch + 1]]
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """Return the fewest accumulation steps that keep every micro-batch within
-        `max_padded_tokens`.
+        """Return the fewest accumulation steps with which every micro-batch fits a bound.
 
         Raises:
-            ValueError: A pair exceeds it by itself.
+            ValueError: A single pair exceeds `max_padded_tokens`.
         """
         longest = int(self._lengths.sum(axis=1).max())
         if longest > max_padded_tokens:
@@ -195,18 +199,17 @@ class TokenBatchSampler(Sampler[list[int]]):
                 "or choose a larger budget."
             )
         batches = map(self._batch_lengths, range(self.num_effective_batches))
-        return -(
-            -max(len(_split_greedily(lengths, max_padded_tokens)) for lengths in batches)
-            // world_size
-        )
+        most = max(len(_split_greedily(lengths, max_padded_tokens)) for lengths in batches)
+        return math.ceil(most / world_size)
 
 
 def _stack_lengths(
     source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
 ) -> np.ndarray:
-    """Return both lengths of each pair, (N, 2) int64.
+    """Return the source and target length of each pair, (N, 2) int64.
 
-    Raise ValueError for a pair that fits no batch.
+    Raises:
+        ValueError: A pair fits no batch.
     """
     lengths = np.stack(
         [np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1
@@ -226,16 +229,16 @@ def _stack_lengths(
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    The shorter side does not count. Sorting by it, too, would put all pairs of the same two lengths
-    into one batch. Only such pairs change their positions between epochs, so every epoch would have
-    the same batches.
+    The shorter side is ignored. If the pairs were sorted by it, too, then all pairs of the same two
+    lengths would be in one batch. Only such pairs exchange their positions between epochs, so every
+    epoch would have the same batches.
 
-    Pools are ascending and descending in turn, so that neighbors have similar lengths where two
-    pools meet.
+    The pools are ascending and descending in turn. So the lengths are similar where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
-    shuffled, longer = np.random.default_rng(0).permutation(len(lengths)), lengths.max(axis=1)
+    shuffled = np.random.default_rng(0).permutation(len(lengths))
+    longer = lengths.max(axis=1)
     pools = []
     for number, pool in enumerate(np.array_split(shuffled, num_pools)):
         pool = pool[np.argsort(longer[pool], kind="stable")]
@@ -244,12 +247,12 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
-    """Return keys (2, N) for `np.lexsort` that sort pairs into micro-batches.
+    """Return the keys (2, N) by which `np.lexsort` sorts pairs before they are cut into batches.
 
-    Pairs are sorted by their longer side, then by source length minus target length. The second key
-    is ascending and descending in turn, so that neighbors are similar where the longer side
-    changes. Pairs with a long source are not mixed with pairs with a long target. So micro-batches
-    have less padding than if they were sorted by the sum.
+    Pairs are sorted by their longer side, and then by source length minus target length. The
+    difference is ascending and descending in turn, so that neighbors are similar where the longer
+    side changes. Pairs with a long source and pairs with a long target are not mixed. So
+    micro-batches have less padding than after sorting by the sum of both lengths.
 
     Args:
         lengths: (N, 2) source and target lengths.
@@ -265,15 +268,17 @@ def cut(
     """Cut rows into the fewest contiguous batches within all limits.
 
     Args:
-        lengths: (N, 2) source and target length of each row, none above the limits by itself.
-        limits: (2,) largest numbers of real source and target tokens in a batch.
-        max_padded_tokens: Bound of rows x (longest source + longest target); None means no bound.
+        lengths: (N, 2) source and target length of each row. No single row exceeds a limit.
+        limits: (2,) largest numbers of source and target tokens in a batch, without padding.
+        max_padded_tokens: Upper bound on rows * (longest source + longest target); None means no
+            bound.
 
     Returns:
-        First row of each batch, then N, (num_batches + 1,).
+        (num_batches + 1,): the first row of each batch, and N at the end.
     """
     sums = [np.cumsum(lengths[:, side]) for side in (0, 1)]
-    starts, done = [0], [0, 0]
+    starts = [0]
+    done = [0, 0]  # source and target tokens of all finished batches
     while (start := starts[-1]) < len(lengths):
         end = min(
             int(np.searchsorted(sums[side], done[side] + limits[side], side="right"))
@@ -289,25 +294,28 @@ def cut(
 def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Cut rows as `cut` does, but make the last 20 batches about equally full."""
     starts = cut(lengths, limits)
-    before, last = starts[: -_EVENED_BATCHES - 1], starts[-_EVENED_BATCHES - 1 :]
+    before = starts[: -_EVENED_BATCHES - 1]
+    last = starts[-_EVENED_BATCHES - 1 :]
     lengths = lengths[last[0] :]
-    low, high = (
-        max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / (len(last) - 1)),
-        1.0,
-    )
+    low = max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / (len(last) - 1))
+    high = 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         tried = cut(lengths, np.ceil(limits * middle).astype(int))
         if len(tried) == len(last):
-            last, high = tried + last[0], middle
+            last = tried + last[0]
+            high = middle
         else:
             low = middle
     return np.concatenate([before, last])
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """Return how many of the first rows fit into one micro-batch within the bound; lengths are
-    (rows, 2).
+    """Return how many of the first rows fit into one micro-batch within a bound.
+
+    Args:
+        lengths: (rows, 2) source and target length of each row.
+        max_padded_tokens: The bound, see `cut`.
     """
     lengths = lengths[: max_padded_tokens // int(lengths[0].sum())]
     widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
@@ -317,24 +325,25 @@ def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
-    """Return the number of rows of each micro-batch, for the fewest contiguous micro-batches within
-    the bound.
-    """
-    sizes: list[int] = np.diff(cut(lengths, np.array([np.inf, np.inf]), max_padded_tokens)).tolist()
+    """Cut rows into the fewest contiguous micro-batches within a bound, and return their sizes."""
+    no_limits = np.array([np.inf, np.inf])
+    sizes: list[int] = np.diff(cut(lengths, no_limits, max_padded_tokens)).tolist()
     return sizes
 
 
 def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
-    """Return the number of rows of each of `num_parts` contiguous micro-batches.
+    """Cut rows into `num_parts` contiguous micro-batches, and return their numbers of rows.
 
-    Their largest padded size is as small as possible. Some are empty if there are fewer rows than
-    parts.
+    The largest padded size is as small as possible. If there are fewer rows than micro-batches,
+    some micro-batches are empty.
     """
     if num_parts == 1:
         return [len(lengths)]
-    low = high = max(int(lengths.sum(axis=1).max()), -(-int(lengths.sum()) // num_parts))
+    longest = int(lengths.sum(axis=1).max())
+    low = high = max(longest, math.ceil(int(lengths.sum()) / num_parts))
     while len(_split_greedily(lengths, high)) > num_parts:
-        low, high = high + 1, high + -(-high // 16)
+        low = high + 1
+        high += math.ceil(high / 16)
     while low < high:
         middle = (low + high) // 2
         if len(_split_greedily(lengths, middle)) <= num_parts:
@@ -342,7 +351,7 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
         else:
             low = middle + 1
     sizes = _split_greedily(lengths, low)
-    # one long pair may set a bound that needs fewer parts
+    # If a single long pair sets the bound, the rows may fit into fewer parts. Halve the largest.
     while len(sizes) < num_parts and max(sizes) > 1:
         largest = int(np.argmax(sizes))
         sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]
@@ -351,12 +360,11 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
 
 @dataclass
 class TranslationCollator:
-    """Collator that pads tokenized pairs to a batch: `input_ids` and `attention_mask` (B, S),
-    `labels` (B, T).
+    """Collator that pads tokenized pairs to a batch.
 
-    Sources are padded with the tokenizer's padding token and labels with -100, both at the end. The
-    mask is 1 for "attend" and 0 for padding. Other columns are left out. Rows without `labels` give
-    a batch without `labels`.
+    The batch has `input_ids` and `attention_mask` (B, S), and `labels` (B, T) if the rows have
+    `labels`. Other columns are left out. Sources are padded with the tokenizer's padding token, and
+    labels with -100, both at the end. The mask is 1 for tokens and 0 for padding.
 
     Args:
         tokenizer: Tokenizer with the padding token.
@@ -380,8 +388,9 @@ class TranslationCollator:
         return batch
 
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return rows padded with `value` at the end, (B, longest row), and a mask that is True for
-        real tokens.
+        """Return the rows padded with `value` at the end, and a mask that is True for tokens.
+
+        Both have the shape (B, longest row).
         """
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         real = np.arange(lengths.max()) < lengths[:, None]

@@ -21,28 +21,29 @@ from .preparation import pair_lengths
 
 SIDES = {"both": ("input_ids", "labels"), "source": ("input_ids",), "target": ("labels",)}
 
-_KNOWN_MERGES = 2**16  # results in the cache of `_merge`, about 100 MB
-_NO_MERGE = 2**31  # rank of a pair that cannot be merged, higher than all others
-_SAMPLED_PAIRS = 1000  # pairs in the estimate of the growth of lengths
+_KNOWN_MERGES = 2**16  # number of results in the cache of `_merge`, about 100 MB
+_NO_MERGE = 2**31  # rank of a pair of symbols that cannot be merged, above all other ranks
+_SAMPLED_PAIRS = 1000  # number of pairs from which the growth of lengths is estimated
 
 
 class BpeDropout:
-    """Draws new subwords for a pair: each merge of byte-pair encoding is left out at random.
+    """Draw new subwords for a pair, by leaving out merges of byte-pair encoding at random.
 
     The draws depend only on the seed, the epoch and the position of the pair. So a resumed run
-    equals an uninterrupted one. The dropout of `tokenizers` cannot be seeded. Merges stay inside
-    the pieces that the tokenizer's pre-tokenizer splits a text into. Added tokens do not change,
-    nor does a text that was truncated inside a character.
+    equals an uninterrupted one. The `tokenizers` library has such a dropout, too, but without a
+    seed. Symbols are merged only within the pieces into which the tokenizer's pre-tokenizer splits
+    a text. Added tokens do not change. A text that was truncated inside a character does not change
+    either.
 
     Args:
         tokenizer: Tokenizer with plain byte-level byte-pair encoding.
-        rate: Probability that a merge is left out each time it is considered, in [0, 1); 0.1 in
-            Provilkov et al.
+        rate: Probability that a merge is left out each time it is considered, in [0, 1). Provilkov
+            et al. use 0.1.
         side: Side that gets new subwords, "source", "target" or "both".
         seed: Seed of the draws.
 
     Raises:
-        ValueError: The tokenizer has another model or decoder.
+        ValueError: The tokenizer is not of this kind.
     """
 
     def __init__(
@@ -72,13 +73,12 @@ class BpeDropout:
         self._columns, self._seed = SIDES[side], seed
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
-        """Return the row with new `input_ids` and `labels`, drawn for an epoch and a position in
-        the data.
+        """Return the row with new `input_ids` and `labels` for this epoch.
 
         Args:
             row: Token ids of a pair.
             epoch: Number of the epoch.
-            place: Numbers of the position, for example the index of the row.
+            place: Numbers that say where in the data the row is, for example its index.
         """
         drawn = dict(row)
         draw = random.Random(" ".join(map(str, (self._seed, epoch, *place)))).random
@@ -87,11 +87,11 @@ class BpeDropout:
         return drawn
 
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the expected source and target lengths of all rows: their lengths times the mean
-        growth in a sample.
+        """Return the source and target lengths (N,) that the rows have on average with dropout.
 
-        A row keeps its own lengths if the expected ones exceed those of the longest rows. So all
-        rows fit into a limit that the data fit without dropout.
+        They are the lengths without dropout times the mean growth in a sample. If the result
+        exceeds the longest length without dropout, the row keeps its own lengths. So all rows fit
+        every limit that they fit without dropout.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
@@ -124,7 +124,7 @@ class BpeDropout:
     def _split(self, tokens: list[int]) -> list[str]:
         """Split the text of tokens into pieces of byte-level characters.
 
-        Return none if the text is truncated.
+        Return an empty list if the text was truncated inside a character.
         """
         texts = [self._texts[token] for token in tokens]
         text = self._backend.decoder.decode(texts)
@@ -133,25 +133,26 @@ class BpeDropout:
         return pieces if is_whole else []
 
     def _draw_left_out(self, num_symbols: int, draw: Callable[[], float]) -> frozenset[int]:
-        """Draw the numbers of the merges that are left out, among all that algorithm 1 of the paper
-        considers.
+        """Draw which merges are left out.
 
-        Of n symbols at most n - 1 merges are made, and fewer than n are left out before each.
+        The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
+        them. For n symbols at most n - 1 merges are made, and before each of them fewer than n are
+        left out.
         """
         left_out: list[int] = []
-        # the distances of left-out merges are geometric
+        # The distances between left-out merges have a geometric distribution.
         number = int(math.log(1 - draw()) / self._log_of_making)
         while number < num_symbols - 1 + len(left_out) and len(left_out) < num_symbols**2:
             left_out.append(number)
             number += 1 + int(math.log(1 - draw()) / self._log_of_making)
         return frozenset(left_out)
 
-    @lru_cache(_KNOWN_MERGES)  # noqa: B019  (it lives as long as the training)
+    @lru_cache(_KNOWN_MERGES)  # noqa: B019  (the object lives as long as the training)
     def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
-        """Merge the bytes of a piece by algorithm 1 of the paper.
+        """Merge the bytes of a piece by algorithm 1 of Provilkov et al., and return token ids.
 
-        Each step makes the best merge that is not left out. A merge that is left out can be made in
-        the next step.
+        Each step makes the best merge that is not left out. After a merge is made, all merges that
+        were left out before it can be made again.
         """
         symbols = list(piece)
         ranks = [
@@ -180,15 +181,15 @@ class BpeDropout:
 
 
 class RedrawnPairs(Dataset[dict[str, Any]]):
-    """Dataset of tokenized pairs with new subwords in each epoch."""
+    """Dataset of tokenized pairs that have new subwords in each epoch."""
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout
-        # persistent workers see changes
+        # In shared memory, so that persistent workers of the loader see a new epoch.
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next draws."""
+        """Set the epoch of the next draws. The loader of accelerate calls this."""
         self._epoch.fill_(epoch)
 
     def __len__(self) -> int:

@@ -1,10 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in corpus: short English sentences of Tatoeba with their German translations, in one
-packaged file.
+"""The built-in corpus: short English sentences of Tatoeba with German translations.
 
-The file's first lines are its attribution and license. `scripts/make_corpus.py` makes it and
-describes its format.
+It is one file of the package. The first lines of the file are its attribution and license.
+`scripts/make_corpus.py` makes the file and describes its format.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ CORPUS_FILE = Path(__file__).with_name("tatoeba_en_de.txt.xz")
 
 
 def check_direction(source_language: str | None, target_language: str | None) -> None:
-    """Raise ValueError for other languages than the corpus has. None is not checked."""
+    """Raise ValueError for languages that the corpus does not have. None is accepted."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
             "`source_language` and `target_language` must be en and de for the built-in corpus, "
@@ -29,8 +28,8 @@ def check_direction(source_language: str | None, target_language: str | None) ->
 def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
     """Return the English sentences of a split, each once, with all their German translations.
 
-    No sentence of "validation" or "test", in either language, occurs in another split, even if case
-    and punctuation are ignored.
+    No sentence of "validation" or "test" occurs in another split, in either language. This is true
+    even if case and punctuation are ignored.
 
     Args:
         split: "train", "validation" or "test".
@@ -40,7 +39,7 @@ def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
 
     Raises:
         ValueError: There is no such split.
-        lzma.LZMAError: The file is damaged: install the package again.
+        lzma.LZMAError: The file is damaged. Install the package again.
 
     Example:
         >>> next(read_builtin("test"))

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of sentence pairs from text files, pair files, `datasets` and the built-in file, stored
-or streamed.
-"""
+"""Corpora of sentence pairs: from files, from `datasets` or built in; stored or streamed."""
 
 from __future__ import annotations
 
@@ -20,13 +18,14 @@ from ..files import decode_lines, open_text, text_suffix
 from . import builtin
 
 BUILTIN = "builtin"
-MAX_BYTES_PER_LINE = 2**20  # tokenizing a longer line takes gigabytes
+MAX_BYTES_PER_LINE = 2**20  # To tokenize a longer line would take gigabytes of memory.
 
 _TEXT = datasets.Features({"source": datasets.Value("string"), "target": datasets.Value("string")})
-_STREAMED = (".jsonl", ".parquet")
+_STREAMED = (".jsonl", ".parquet")  # files of pairs that can be streamed
 _LINES_PER_SHARD = 50_000
 _SHARDS_OF_STORED = 64
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape a lone surrogate, UTF-8 has none
+# A lone surrogate. It can be written in JSON, as an escape, but not in UTF-8.
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def load_corpus(
@@ -41,16 +40,15 @@ def load_corpus(
     target_language: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> datasets.Dataset:
-    """Return sentence pairs as a memory-mapped dataset with the string columns `source` and
-    `target`.
+    """Return sentence pairs as a dataset with the string columns `source` and `target`.
 
     Give exactly one origin: two aligned text files with one sentence per line, one file of pairs,
-    or a dataset. Files are read into an Arrow file in the cache, and read again only when they
-    change.
+    or a dataset. The pairs of files are stored in an Arrow file in the cache, which is mapped into
+    memory. The files are read again only if they change.
 
-    Files and datasets of pairs have the columns `source` and `target`, or columns named by the two
-    languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files need a
-    header. In TSV files quotation marks are part of the text.
+    A file or dataset of pairs must have the columns `source` and `target`, or columns with the
+    names of the two languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and
+    TSV files need a header. In TSV files, quotation marks are part of the text.
 
     Args:
         source_file: Source sentences.
@@ -60,14 +58,14 @@ def load_corpus(
             English to German.
         dataset_config: Configuration of the dataset, for example "de-en".
         split: Split of the dataset. "builtin" has "train", "validation" and "test". Its
-            "validation" and "test" have only the first translation of each sentence
-            (`inference.evaluate.load_evaluation_set` has all).
+            "validation" and "test" have only the first translation of each sentence.
+            `inference.evaluate.load_evaluation_set` returns all of them.
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
         cache_dir: Folder of the Arrow files. None means the cache of `datasets`.
 
     Returns:
-        The pairs in the order of their origin, blank sentences included.
+        The pairs in the order of their origin. Pairs with blank sentences are included.
 
     Raises:
         ValueError: If not exactly one origin is given, a file is empty or not UTF-8, text files
@@ -119,14 +117,15 @@ def stream_corpus(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> datasets.IterableDataset:
-    """Return sentence pairs as a stream with the string columns `source` and `target`, without
-    storing them.
+    """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON
-    lines or Parquet. Text files have shards of up to 50,000 lines, and the shards of Parquet files
-    are their row groups. JSON lines and compressed text files are one shard. A resume skips earlier
-    shards. `StreamLoader` says how processes and workers share them. Only "builtin" is stored in
-    the cache.
+    The pairs are not stored; only those of "builtin" are, in the cache. The arguments are those of
+    `load_corpus`, and so are the errors. A file of pairs must have JSON lines or be a Parquet file.
+
+    The shards of text files have up to 50,000 lines, and those of Parquet files are their row
+    groups. A file of JSON lines is one shard, and so are two compressed text files. A resumed
+    training skips the shards that it has finished. `StreamLoader` says how processes and workers
+    share the shards.
 
     Example:
         >>> languages = {"source_language": "en", "target_language": "de"}
@@ -152,9 +151,9 @@ def stream_corpus(
         )
     if len(origin) == 2:
         source, target = origin
-        shards = index_aligned(source, target, sys.maxsize)
+        shards = index_aligned(source, target, sys.maxsize)  # one part with all lines
         num_lines = shards[0][1]
-        # each shard would decompress all before it
+        # To start in the middle of a compressed file, all text before must be decompressed.
         is_packed = ".gz" in (source.suffix, target.suffix)
         num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
         if num_shards > 1:
@@ -187,17 +186,19 @@ def find_origin(
     dataset: str | Path | None = None,
     languages: Sequence[str | None] = (),
 ) -> str | list[Path]:
-    """Return the origin that the arguments name: a dataset, two aligned text files, or a file of
-    pairs.
+    """Return the origin of a corpus: a dataset, two aligned text files, or a file of pairs.
 
     Args:
         files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
         dataset: Name or folder of a dataset, or None.
-        languages: Source and target language, to notice files that are swapped.
+        languages: Source and target language, from which swapped files are recognized.
+
+    Returns:
+        The name of the dataset, or the paths of the files.
 
     Raises:
-        ValueError: If not exactly one origin is given, a side is missing, or a file's suffix is the
-            other language.
+        ValueError: If not exactly one origin is given, a side is missing, or the suffix of a file
+            is the language of the other side.
         FileNotFoundError: If a file does not exist.
     """
     source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
@@ -235,7 +236,16 @@ def find_origin(
 
 
 def existing_file(path: str | Path, name: str) -> Path:
-    """Return the path, if its file exists and is not empty. Errors call the file `name`."""
+    """Return the path of an existing file that is not empty.
+
+    Args:
+        path: The file.
+        name: Name of the argument, for error messages.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
@@ -250,8 +260,9 @@ def existing_file(path: str | Path, name: str) -> Path:
 def _load_split(
     name: str, config: str | None, split: str, cache_dir: str | Path | None
 ) -> datasets.Dataset:
-    """Load one split of a dataset from the Hub, a folder of data files, or a folder of
-    `save_to_disk`.
+    """Load one split of a dataset.
+
+    The dataset is on the Hub, in a folder of data files, or in a folder that `save_to_disk` wrote.
     """
     if not _is_saved_to_disk(name):
         return datasets.load_dataset(
@@ -278,7 +289,10 @@ def _is_saved_to_disk(name: str) -> bool:
 def _find_columns(
     columns: Sequence[str], languages: tuple[str | None, str | None], origin: str
 ) -> list[str]:
-    """Return the names of the source and target columns, or of these keys of `translation`."""
+    """Return the names of the source and target columns.
+
+    If the corpus has a column `translation`, its keys are passed as `columns`.
+    """
     for names in (("source", "target"), languages):
         if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
@@ -292,10 +306,10 @@ def _find_columns(
 def _select(
     load: Callable[[], datasets.Dataset], languages: tuple[str | None, str | None], origin: str
 ) -> datasets.Dataset:
-    """Load a dataset and return its two text columns. Raise ValueError if texts are missing."""
+    """Load a dataset and return its two text columns. Raise ValueError if a text is missing."""
     try:
         loaded = load()
-        for column in loaded.data.columns:  # JSON and Parquet may hold any bytes
+        for column in loaded.data.columns:  # JSON and Parquet files may contain invalid bytes.
             column.validate(full=True)
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         cause = " ".join(str(error.__cause__ or error).split())
@@ -303,7 +317,7 @@ def _select(
             f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its "
             "files, or the arguments."
         ) from error
-    # rows have different languages
+    # `datasets` reads `translation` as JSON if the rows have different languages.
     if isinstance(loaded.features.get("translation"), datasets.Json):
         return _pick(loaded, languages, origin)
     if isinstance(loaded.features.get("translation"), (dict, datasets.Translation)):
@@ -337,7 +351,7 @@ def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) ->
 
 
 def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
-    """Return the first row. Raise ValueError if there is none."""
+    """Return the first row. Raise ValueError if there are no rows."""
     for row in pairs:
         return row
     raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
@@ -346,7 +360,7 @@ def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
 def _pick_columns(
     rows: dict[str, list[Any]], names: list[str], origin: str
 ) -> dict[str, list[str]]:
-    """Return both sides of a batch of rows."""
+    """Return the source and target texts of a batch of rows, as columns."""
     values = zip(*rows.values(), strict=True)
     pairs = [
         _pick_pair(dict(zip(rows, row, strict=True)), names, origin, "a row") for row in values
@@ -355,7 +369,11 @@ def _pick_columns(
 
 
 def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str, str]:
-    """Return both sides of a row. Raise ValueError, naming `place`, if a side is not text."""
+    """Return the source and target text of a row.
+
+    Raises:
+        ValueError: A side is not text. The message names `place`.
+    """
     columns = _columns(row)
     texts = [columns.get(name) for name in names]
     for name, text in zip(names, texts, strict=True):
@@ -368,9 +386,9 @@ def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str,
 
 
 def _columns(row: Any) -> dict[str, Any]:
-    """Return the columns of a row, or the keys of its `translation`.
+    """Return the columns of a row, or the content of its column `translation` if it has one.
 
-    Return {} if it is not an object.
+    Return {} if the row is not a JSON object.
     """
     if not isinstance(row, dict):
         return {}
@@ -387,14 +405,21 @@ def _store(
     cache_dir: str | Path | None,
     **options: Any,
 ) -> datasets.Dataset:
-    """Return the pairs that `read` yields, from the cache unless the files have changed."""
+    """Return the pairs that `read` yields, from the cache unless the files have changed.
+
+    Args:
+        read: Generator of pairs, which takes `paths` and the options.
+        files: Files that it reads.
+        cache_dir: Folder of the cache. None means the cache of `datasets`.
+        **options: Further arguments of `read`.
+    """
+    # `from_generator` hashes all arguments of `read` to find the cache file. No `read` uses
+    # `known`: it is passed so that the hash changes when a file does.
     known = tuple(
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
     )
-    arguments, folder = (
-        {"paths": tuple(map(str, files)), "known": known, **options},
-        cache_dir and str(cache_dir),
-    )
+    arguments = {"paths": tuple(map(str, files)), "known": known, **options}
+    folder = cache_dir and str(cache_dir)
     try:
         return datasets.Dataset.from_generator(
             read, features=_TEXT, cache_dir=folder, gen_kwargs=arguments
@@ -404,7 +429,7 @@ def _store(
 
 
 def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
-    """Yield the built-in pairs: all translations for training, else the first translation."""
+    """Yield the built-in pairs: all translations for "train", and otherwise only the first one."""
     for english, translations in builtin.read_builtin(split):
         for german in translations if split == "train" else translations[:1]:
             yield {"source": english, "target": german}
@@ -413,18 +438,18 @@ def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
 def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 text file, without their line ends.
 
-    Lines end in `\n` or `\r\n`, not in U+2028 and the like. A byte order mark at the start is
-    skipped.
+    A line ends with `\n` or `\r\n`. Other separators, such as U+2028, do not end it. A byte order
+    mark at the start of the file is skipped.
 
     Args:
         path: The text file.
-        offset: Byte to start at, the first byte of a line.
+        offset: Byte to start at. It must be the first byte of a line.
         line: Number of that line, from 1, for error messages.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is empty, has a line of more than a mebibyte or holds bytes that are
-            not UTF-8. The message names file, line and byte offset.
+        ValueError: If the file is empty, has a line of more than one mebibyte, or has bytes that
+            are not UTF-8. The message names the file, the line and the byte offset.
     """
     path = existing_file(path, "path")
     with open_text(path) as file:
@@ -434,13 +459,17 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
 
 def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
     """Yield the pairs of two text files, after comparing their line counts."""
-    yield from _read_shards(*paths, index_aligned(*paths, sys.maxsize))
+    all_lines = index_aligned(*paths, sys.maxsize)  # a single part
+    yield from _read_shards(*paths, all_lines)
 
 
 def _read_table(
     paths: tuple[str], languages: tuple[str | None, str | None], **_: Any
 ) -> Iterator[dict[str, str]]:
-    """Yield the pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
+    """Yield the pairs of a CSV or TSV file with a header.
+
+    Quotation marks in a TSV file are part of the text.
+    """
     (path,) = paths
     rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
     if text_suffix(path) == ".csv":
@@ -448,8 +477,8 @@ def _read_table(
     header: list[str] = []
     number = 0
     try:
-        for number, row in enumerate(rows, start=1):  # noqa: B007  # the error needs it
-            if not row:  # a blank line
+        for number, row in enumerate(rows, start=1):  # noqa: B007  # The error needs `number`.
+            if not row:  # This is a blank line.
                 continue
             if not header:
                 header = row
@@ -468,9 +497,9 @@ def _read_table(
 def _read_json(
     paths: tuple[str], languages: tuple[str | None, str | None], **_: Any
 ) -> Iterator[dict[str, str]]:
-    """Yield the pairs of a JSON file, by the columns of its first row.
+    """Yield the pairs of a JSON file.
 
-    Other rows may have more columns.
+    The first row decides which columns are read. Other rows may have further columns.
     """
     (path,) = paths
     names: list[str] = []
@@ -480,8 +509,9 @@ def _read_json(
 
 
 def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the rows of a file of JSON lines or of one list, each with its place for error
-    messages.
+    """Yield the rows of a JSON file, each with its place in the file for error messages.
+
+    The file has JSON lines, or one list.
     """
     with open_text(path) as file:
         if file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
@@ -495,7 +525,7 @@ def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_json(content: str | bytes, path: str, place: str) -> Any:
-    """Return a parsed JSON value. Raise ValueError, naming `place`, if it is broken."""
+    """Parse a JSON value. If it is broken, raise ValueError with a message that names `place`."""
     try:
         return json.loads(content)
     except (RecursionError, ValueError) as error:
@@ -508,7 +538,7 @@ def _parse_json(content: str | bytes, path: str, place: str) -> Any:
 def _read_shards(
     source: str, target: str, shards: Sequence[tuple[int, int, int, int]]
 ) -> Iterator[dict[str, str]]:
-    """Yield the pairs in parts of two text files."""
+    """Yield the pairs in parts of two text files. The parts come from `index_aligned`."""
     for line, num_lines, source_offset, target_offset in shards:
         sources = read_lines(source, offset=source_offset, line=line)
         targets = read_lines(target, offset=target_offset, line=line)
@@ -519,15 +549,21 @@ def _read_shards(
 def index_aligned(
     source: str | Path, target: str | Path, lines_per_part: int
 ) -> list[tuple[int, int, int, int]]:
-    """Return the first line (from 1), number of lines and byte offsets in both files, of each part.
+    """Divide two aligned text files into parts with the same lines.
+
+    Returns:
+        For each part: the number of its first line, from 1; its number of lines; and its byte
+        offsets in the source file and in the target file.
 
     Raises:
         ValueError: If the files have different numbers of lines.
     """
     counts, offsets = [], []
     for path in (source, target):
-        next(read_lines(path))  # refuses a file that is not text
-        offset, starts, number = 0, [], -1
+        next(read_lines(path))  # raises an error if the file is empty or not text
+        offset = 0
+        starts = []
+        number = -1
         with open_text(path) as file:
             for number, raw in enumerate(file):
                 if number % lines_per_part == 0:

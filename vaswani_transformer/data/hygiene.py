@@ -1,17 +1,18 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicates, copies and held-out text in training pairs: counted before a training, and removed
-from files.
+"""Find duplicates, copies and held-out text in training pairs, and remove them from files.
 
-What counts:
-    Equal: texts are equal if `normalize_text` makes them equal, pairs if both sides are equal.
-    Exact duplicate: a pair whose both sides are, unchanged, those of an earlier pair.
-    Duplicate: a pair that is equal to an earlier one. The first one is none.
-    Copy: a pair whose sides are equal.
-    Held-out: a pair whose source is equal to a source of the validation or test text.
+Definitions:
+    Equal: two texts are equal if `normalize_text` returns the same for both. Two pairs are equal if
+        both sides are equal.
+    Blank: a pair with a blank side. It counts under no other name.
+    Exact duplicate: a pair with the same two texts as an earlier pair, without normalization.
+    Duplicate: a pair that is equal to an earlier pair. The first of equal pairs is no duplicate.
+    Copy: a pair with equal sides.
+    Held-out: a pair with a source that is equal to a source of the validation or test text.
 
-A pair with a blank side is only blank. Texts are compared by 64-bit hashes: among 10 million
-different ones, two are taken for equal with a probability of 3e-6.
+Texts are compared by 64-bit hashes. Among 10 million different texts, the probability that any two
+are taken for equal is 3e-6.
 
 Shapes: N texts of one side, or N pairs.
 """
@@ -35,23 +36,26 @@ from .corpora import index_aligned, read_lines
 
 logger = logging.get_logger(__name__)
 
-Sides = Sequence[np.ndarray]  # `hash_texts` of the sources, and of the targets
+# Two results of `hash_texts`: for the sources, and for the targets.
+Sides = Sequence[np.ndarray]
 
 _BLANK = hash("")
-_MULTIPLIER = 0x5851F42D4C957F2D  # odd, so that every bit of a source's hash counts
+# A pair's hash is that of its source times this number, plus that of its target. The number is odd,
+# so that every bit of the source's hash changes the result.
+_MULTIPLIER = 0x5851F42D4C957F2D
 _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
 def normalize_text(text: str) -> str:
     """Return the letters, digits and combining marks of a text, case-folded.
 
-    A text without any, such as "?!", is returned without the white space around it.
+    If a text has none of them, such as "?!", return it without the white space around it.
 
     Example:
         >>> normalize_text("The 2nd Café!")
         'the2ndcafé'
     """
-    # bytes first, which is fast: most texts have no other punctuation than ASCII's
+    # Remove ASCII punctuation as bytes, which is fast. Most texts have no other punctuation.
     kept = text.casefold().encode().translate(None, _ASCII_PUNCTUATION).decode()
     if not kept.isalnum():
         kept = "".join(
@@ -63,9 +67,9 @@ def normalize_text(text: str) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return int64 hashes (2, N) of the texts: unchanged, and normalized.
+    """Return int64 hashes (2, N) of the texts: row 0 unchanged, row 1 normalized.
 
-    They can be compared within one process and its forks.
+    The hashes differ between processes, except between a process and its forks.
     """
     return np.fromiter(map(_hash_text, texts), np.dtype("2i8")).T
 
@@ -75,7 +79,7 @@ def _hash_text(text: str) -> tuple[int, int]:
 
 
 def _hash_pairs(sides: Sides) -> np.ndarray:
-    """Return hashes (2, N) of the pairs: unchanged, and normalized."""
+    """Return hashes (2, N) of the pairs: row 0 unchanged, row 1 normalized."""
     source, target = sides
     return source * _MULTIPLIER + target
 
@@ -87,12 +91,13 @@ def find_removable(
 
     Args:
         train: Hashes of both sides of the training pairs.
-        held_out: The same of each validation or test set, by its name.
+        held_out: Hashes of both sides of each validation or test set, by the name of the set.
 
     Returns:
-        A mask (N,) for each reason to remove a training pair; and a report: `num_pairs`, the number
-        of pairs for each reason, and `overlaps`, which has for each held-out set its `name`,
-        `num_pairs`, and how many of its `pairs`, and of its `sources` alone, are training text.
+        masks: A mask (N,) for each reason to remove training pairs.
+        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. For each held-out
+            set, `overlaps` has its `name`, its `num_pairs`, and how many of its `pairs` and of its
+            `sources` are also in the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]
@@ -123,7 +128,7 @@ def find_removable(
 
 
 def _is_repeated(values: np.ndarray) -> Any:
-    """Return a mask of the values that are equal to an earlier one."""
+    """Return a mask that is True for values that occurred earlier."""
     first = np.unique(values, return_index=True)[1]
     return np.bincount(first, minlength=len(values)) == 0
 
@@ -134,7 +139,7 @@ def _is_repeated(values: np.ndarray) -> Any:
 def check_training_text(
     texts: list[datasets.Dataset], held_out: Mapping[str, datasets.Dataset]
 ) -> dict[str, Any]:
-    """Log duplicates and copies in the training text, and warn of held-out text in it.
+    """Log the duplicates and copies in the training text, and warn of held-out text in it.
 
     Args:
         texts: Training corpora with the string columns `source` and `target`.
@@ -187,21 +192,23 @@ def clean_files(
     output_dir: str | Path,
     against: Iterable[tuple[str | Path, str | Path]] = (),
 ) -> dict[str, Any]:
-    """Write two aligned text files without blank pairs, copies, held-out sources and duplicates.
+    """Write two aligned text files without blank, copied, held-out or duplicate pairs.
+
+    The two sides of a copied pair are equal. The source of a held-out pair is in `against`.
 
     Args:
         source: Source sentences, one per line.
         target: Target sentences, aligned with `source`.
-        output_dir: New folder for both files, under their names, and `report.json`. It appears
-            when it is complete.
+        output_dir: New folder for both files, under their names, and for `report.json`. The folder
+            appears only when it is complete.
         against: Source and target file of each held-out set.
 
     Returns:
         The content of `report.json`: the report of `find_removable`, and `num_kept`.
 
     Raises:
-        ValueError: Files have different numbers of lines or the same name, or `output_dir` holds
-            something.
+        ValueError: Files have different numbers of lines or the same name, or `output_dir` is not
+            empty.
         FileNotFoundError: A file does not exist.
     """
     names = [Path(file).name.removesuffix(".gz") for file in (source, target)]
@@ -220,8 +227,8 @@ def clean_files(
 
 
 def _hash_files(source: str | Path, target: str | Path) -> Sides:
-    index_aligned(source, target, sys.maxsize)  # refuses files of different lengths
-    # a fork hashes as this process does, and needs no import
+    index_aligned(source, target, sys.maxsize)  # raises an error if the line counts differ
+    # Forks hash texts in the same way as this process, and need not import anything.
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(_hash_file, [source, target])
 

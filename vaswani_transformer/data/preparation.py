@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Preparation of corpora for training: tokenization, checks, and removal of pairs that cannot be
-trained on.
+"""Preparation of corpora for training: tokenization, checks, and removal of unusable pairs.
 
 Shapes: N pairs.
 """
@@ -38,20 +37,21 @@ _PAIRS_PER_PROCESS = 50_000
 def tokenize_corpus(
     dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, *, num_proc: int | None = None
 ) -> datasets.Dataset:
-    """Tokenize a corpus, or read it from the cache of an earlier call with the same corpus and
-    tokenizer.
+    """Tokenize a corpus.
+
+    The result is cached. Later calls with the same corpus and tokenizer read it from the cache.
 
     Args:
         dataset: Pairs with the string columns `source` and `target`, for example from
             `load_corpus`.
         tokenizer: Encodes both sides, each with `</s>` at its end.
-        num_proc: Number of processes; None means one per 50,000 pairs, at most the cores that this
-            process may use. The result and its cache do not depend on the number.
+        num_proc: Number of processes. None means one per 50,000 pairs, but no more than the cores
+            that this process may use. The result and its cache do not depend on the number.
 
     Returns:
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and
-        `target_length` (tokens, `</s>` included). An empty sentence, or one of white space only,
-        becomes `</s>` alone.
+        `target_length` (in tokens, `</s>` included). If a sentence is empty or has only white
+        space, its only token is `</s>`.
     """
     if num_proc is None:
         num_proc = min(available_cores(), len(dataset) // _PAIRS_PER_PROCESS)
@@ -66,13 +66,14 @@ def tokenize_corpus(
             new_fingerprint=_fingerprint(dataset, tokenizer),
             desc="Tokenizing",
         )
-    # closing a cache file that could not be written, as on a full disk, hides the cause
     except ValueError as error:
+        # If the cache cannot be written, for example on a full disk, then closing its file fails,
+        # too, with this ValueError. Raise the first error instead.
         raise error.__context__ or error from None
 
 
 def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
-    """Return the token ids of a batch of pairs and their lengths, as columns."""
+    """Return the token ids and the lengths of a batch of pairs, as columns of a dataset."""
     sources, targets = (
         [text if text.strip() else "" for text in pairs[side]] for side in ("source", "target")
     )
@@ -88,14 +89,15 @@ def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, li
 
 
 def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Return the cache key, from the corpus and the rules of the tokenizer.
+    """Return the key of the cache, made from the corpus and the rules of the tokenizer.
 
-    Equal tokenizers give the same key.
+    Tokenizers with the same rules give the same key.
     """
     rules: Any = tokenizer
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
-        rules.update(padding=None, truncation=None)  # left by the last call; every call sets them
+        # Every call of a tokenizer sets both. The values of the last call do not matter here.
+        rules.update(padding=None, truncation=None)
         rules.update(split_special_tokens=tokenizer.split_special_tokens)
     return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))
 
@@ -109,11 +111,11 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the source and target lengths of all rows in tokens, `</s>` included.
 
     Args:
-        dataset: Rows with `input_ids` and `labels`. Columns `source_length` and `target_length`
-            save counting.
+        dataset: Rows with `input_ids` and `labels`. If there are columns `source_length` and
+            `target_length`, the tokens are not counted.
 
     Returns:
-        Two int64 arrays (N,). A row without `labels` has target length 0.
+        Two int64 arrays (N,). The target length of a row without `labels` is 0.
     """
     names = ["source_length", "target_length"]
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
@@ -125,8 +127,10 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(dataset: Any) -> Iterable[Any]:
-    """Return the rows of a dataset, by index, because an object with `__getitem__` may iterate
-    forever.
+    """Return the rows of a dataset as an iterable.
+
+    Anything but a `datasets.Dataset` is read by index, because an object whose `__getitem__` never
+    raises IndexError would iterate forever.
     """
     return (
         dataset
@@ -136,10 +140,10 @@ def _rows(dataset: Any) -> Iterable[Any]:
 
 
 def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> None:
-    """Refuse tokenized pairs with padding or an id outside the vocabulary, before processes get
-    their batches.
+    """Raise ValueError if tokenized pairs have padding or an id outside the vocabulary.
 
-    If a single process met such an id, it would stop, and the others would wait for it forever.
+    Every process checks all pairs before the training. If one process alone met such an id later,
+    it would stop, and the others would wait for it forever.
 
     Args:
         dataset: Rows with `input_ids` and, optionally, `labels`. -100 is allowed in `labels`.
@@ -150,7 +154,7 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
         ValueError: There is such an id. The message names the column and the id.
     """
     names = ("input_ids", "labels")
-    # whole columns at once
+    # Check whole columns at once, which is fast, unless the dataset transforms its rows.
     if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":
         columns = [
             (name, dataset.data.column(name).chunks)
@@ -191,21 +195,20 @@ def _wrong(ids: np.ndarray, column: str, vocab_size: int, pad_token_id: int | No
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningRules:
-    """Limits on a tokenized pair; None means no limit. Pairs with an empty sentence are always
-    dropped.
+    """Limits on a tokenized pair; None means no limit.
 
-    Lengths are in tokens, `</s>` included.
+    Pairs with an empty sentence are always dropped. Lengths are in tokens, `</s>` included.
 
     Args:
         max_source_tokens: Largest length of a source sentence.
         max_target_tokens: Largest length of a target sentence.
-        max_length_ratio: Largest longer side / shorter side of a pair, at least 1.
-        max_source_tokens_per_batch: Source tokens of a batch. A longer source sentence fits no
-            batch.
-        max_target_tokens_per_batch: Target tokens of a batch. A longer target sentence fits no
-            batch.
-        max_padded_tokens: Padded tokens of a micro-batch. A pair with more source and target tokens
-            fits none.
+        max_length_ratio: Largest ratio of the longer to the shorter length of a pair, at least 1.
+        max_source_tokens_per_batch: Largest number of source tokens in a batch. A longer source
+            sentence would fit no batch.
+        max_target_tokens_per_batch: Largest number of target tokens in a batch. A longer target
+            sentence would fit no batch.
+        max_padded_tokens: Largest number of tokens in a micro-batch, with source, target and
+            padding. A pair with more tokens would fit no micro-batch.
     """
 
     max_source_tokens: int | None = None
@@ -218,12 +221,12 @@ class CleaningRules:
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """Number of kept pairs, and of dropped pairs by reason; `str` gives one readable line.
+    """Numbers of kept and dropped pairs; `str` returns them as one readable line.
 
     Args:
         num_kept: Number of kept pairs.
-        dropped: Number of dropped pairs by reason. A pair counts under the first reason that
-            applies, in this order.
+        dropped: Number of dropped pairs by reason. If several reasons apply to a pair, it counts
+            only under the first of them, in the order of `dropped`.
     """
 
     num_kept: int
@@ -231,7 +234,7 @@ class CleaningReport:
 
     @property
     def num_dropped(self) -> int:
-        """Return the number of pairs dropped for any reason."""
+        """Number of pairs that were dropped, for all reasons together."""
         return sum(self.dropped.values())
 
     def __add__(self, other: CleaningReport) -> CleaningReport:
@@ -253,15 +256,15 @@ def clean_corpus(
     """Drop the pairs that violate the rules.
 
     Args:
-        dataset: Tokenized pairs, for example from `tokenize_corpus`. Columns `source_length` and
-            `target_length` save counting.
+        dataset: Tokenized pairs, for example from `tokenize_corpus`. If there are columns
+            `source_length` and `target_length`, the tokens are not counted.
         rules: Limits on each pair.
 
     Returns:
-        The other pairs in their order, and the numbers of kept and dropped pairs.
+        The kept pairs in their order, and the numbers of kept and dropped pairs.
 
     Raises:
-        ValueError: No pair is left.
+        ValueError: No pair is kept.
     """
     violated, report = check_pairs(*pair_lengths(dataset), rules)
     if report.num_kept == 0:
@@ -280,19 +283,20 @@ def check_pairs(
     """Find the pairs that violate the rules, and count them by reason.
 
     Args:
-        source: (N,) tokens of each source sentence.
-        target: (N,) tokens of each target sentence.
+        source: (N,) number of tokens of each source sentence.
+        target: (N,) number of tokens of each target sentence.
         rules: Limits on each pair.
 
     Returns:
-        (N,) mask, True for pairs to drop, and the counts.
+        A mask (N,) that is True for pairs to drop, and the counts.
     """
 
     def exceeds(values: np.ndarray, limit: float | None) -> np.ndarray:
         return values > limit if limit is not None else np.zeros(len(values), dtype=bool)
 
     longer, shorter = np.maximum(source, target), np.maximum(np.minimum(source, target), 1)
-    violations = {  # a pair counts under the first
+    # A pair counts only under the first reason that applies.
+    violations = {
         "empty_source": source <= 1,
         "empty_target": target <= 1,
         "source_too_long": exceeds(source, rules.max_source_tokens),

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Token-bounded batches from a stream of pairs, with reproducible shuffle pools and a small, exact
-state.
-"""
+"""Token-bounded batches from a stream of pairs, which a resumed training continues exactly."""
 
 from __future__ import annotations
 
@@ -38,15 +36,17 @@ class StreamSettings:
     """Settings of a `StreamLoader`. A state can be loaded only with the settings it was saved with.
 
     Args:
-        max_source_tokens: Largest number of real source tokens, with `</s>`, of one micro-batch.
-        max_target_tokens: Largest number of real target tokens, with `</s>`, of one micro-batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None
-            means no bound.
+        max_source_tokens: Largest number of source tokens in one micro-batch, with `</s>` and
+            without padding.
+        max_target_tokens: Largest number of target tokens in one micro-batch, with `</s>` and
+            without padding.
+        max_padded_tokens: Upper bound on rows * (longest source + longest target) of a micro-batch;
+            None means no bound.
         num_processes: Number of processes that share the stream.
         process_index: Index of this process, from 0.
-        num_workers: Number of loader workers of each process; 0 reads in the process itself.
-        seed: Seed of the order.
-        batches_per_pool: Size of a shuffle pool in full micro-batches.
+        num_workers: Number of loader workers of each process. If it is 0, the process itself reads.
+        seed: Seed of the order of the pairs.
+        batches_per_pool: Size of a shuffle pool, as a number of full micro-batches.
     """
 
     max_source_tokens: int
@@ -60,12 +60,12 @@ class StreamSettings:
 
     @property
     def num_readers(self) -> int:
-        """Return the number of readers of each process: its workers, or the process itself."""
+        """Number of readers of each process: its workers, or 1 if the process itself reads."""
         return max(1, self.num_workers)
 
     @property
     def limits(self) -> np.ndarray:
-        """Return the largest source, target and padded token counts of one micro-batch, (3,)."""
+        """The largest source, target and padded token counts of one micro-batch, (3,)."""
         return np.array(
             [self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf]
         )
@@ -74,30 +74,34 @@ class StreamSettings:
 class StreamLoader:
     """Endless token-bounded micro-batches of a stream, for one of several processes.
 
-    Each worker of each process is a reader. If the number of shards is a multiple of the number of
-    readers, each reader reads its share of the shards, else every n-th pair. So every pair is read
-    once per epoch. A reader fills a pool with consecutive pairs, sorts it by length and cuts it
-    into micro-batches. Their order depends only on the seed, the epoch, the pool and the reader.
+    Each worker of each process is a reader. If the number of shards is a multiple of the number n
+    of readers, each reader reads its share of the shards. Otherwise each reader reads every n-th
+    pair. So every pair is read once per epoch. A reader fills a pool with consecutive pairs, sorts
+    the pool by length and cuts it into micro-batches. The order of the micro-batches depends only
+    on the seed, the epoch, the pool and the reader.
 
-    The state holds for each reader the position in the stream where its pool starts, and the number
-    of the pool's batches that were yielded. Batches that workers have prepared ahead do not count.
-    A resume fills the pool again. So the stream must yield the same pairs in the same order each
-    time: do not use `IterableDataset.shuffle`, which does not save its buffer.
+    For each reader, the state has the position in the stream where the reader's pool starts, and
+    the number of micro-batches of the pool that were yielded. Micro-batches that workers have
+    prepared ahead do not count. After a resume, the reader fills the same pool again. So the stream
+    must yield the same pairs in the same order each time. Do not use `IterableDataset.shuffle`,
+    which does not save its buffer.
 
     Args:
         dataset: Stream with the text columns `source` and `target`, or with the token ids
             `input_ids` and `labels`. It must not be split by process yet.
-        collator: Makes a batch from a list of rows with `input_ids` and `labels`.
+        collator: Makes a batch of a list of rows with `input_ids` and `labels`.
         settings: Size of the batches, processes, workers and seed.
-        rules: Limits on each pair. A pair that exceeds a micro-batch by itself is dropped, too.
-        tokenizer: Encodes text; a stream of token ids needs none.
-        vocab_size: Size of the model's vocabulary, to check ids; None means no check.
-        bpe_dropout: Draws new subwords of each pair in each epoch; None leaves them unchanged.
+        rules: Limits on each pair. A pair that is too long for any micro-batch is dropped, too.
+        tokenizer: Encodes text. It may be None for a stream of token ids.
+        vocab_size: Size of the model's vocabulary. Ids outside it raise an error; None means that
+            ids are not checked.
+        bpe_dropout: Draws new subwords for each pair in each epoch; None leaves the subwords
+            unchanged.
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        ValueError: While reading, if an id is outside the vocabulary, if a reader keeps no pair of
-            an epoch, or if the loaded state does not fit the stream.
+        ValueError: While reading, if an id is outside the vocabulary, if a reader drops all pairs
+            of an epoch, or if the loaded state does not fit the stream.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -139,9 +143,10 @@ class StreamLoader:
         loader = DataLoader(
             self._source,
             batch_size=None,
-            collate_fn=_unchanged,  # a lambda cannot be pickled for workers
+            collate_fn=_unchanged,  # Workers need a function that can be pickled.
             num_workers=self.settings.num_workers,
-            # else the workers' seed comes from the generator of dropout
+            # Without a generator of its own, the loader would draw the workers' seed from torch's
+            # global one, which dropout uses.
             generator=torch.Generator(),
             **self._options,
         )
@@ -152,15 +157,13 @@ class StreamLoader:
 
     @property
     def report(self) -> CleaningReport:
-        """Return the numbers of pairs kept and dropped in this process's pools so far, over all
-        epochs.
-        """
+        """Numbers of pairs that this process has kept and dropped so far, over all epochs."""
         return sum((state.report for state in self._states), CleaningReport(0, {}))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the last batch that was yielded, for `load_state_dict`.
 
-        It can be written as JSON.
+        The state can be written as JSON.
         """
         readers = [asdict(state) for state in self._states]
         return {
@@ -170,10 +173,10 @@ class StreamLoader:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration continue after the last batch of another loader of the same stream
-        and settings.
+        """Let the next iteration continue where another loader stopped.
 
-        The number of workers is taken from the state, because each worker has its own position.
+        Both loaders must have the same stream and settings. Only the number of workers may differ:
+        it is taken from the state, because each worker has its own position.
 
         Args:
             state: Result of the other loader's `state_dict`.
@@ -202,7 +205,7 @@ def _unchanged(item: Any) -> Any:
 
 
 def _kinds(position: Mapping[str, Any]) -> list[str]:
-    """Return the types of the nested iterables in a stream's state, from the outermost."""
+    """Return the types of the nested iterables in a stream's state, the outermost first."""
     inside = position.get("examples_iterable")
     if inside is None:
         return []
@@ -217,7 +220,7 @@ class _ReaderState:
         epoch: Number of the pass over the stream, from 0.
         pool: Number of the pool in its epoch, from 0.
         position: State of the stream where the pool starts; None means the start of the epoch.
-        num_given: Number of the pool's batches that were yielded.
+        num_given: Number of micro-batches of the pool that were yielded.
         num_kept: Number of pairs kept up to the end of the pool, over all epochs.
         dropped: Number of pairs dropped up to the end of the pool, by reason.
     """
@@ -236,9 +239,9 @@ class _ReaderState:
 
 @dataclass(eq=False)
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
-    """Batches of one reader, each with the reader's state after it.
+    """Dataset of one reader's batches, each with the reader's state after the batch.
 
-    The worker's id selects the reader.
+    Every worker has a copy of this dataset. The id of the worker decides which reader it is.
     """
 
     dataset: datasets.IterableDataset
@@ -249,14 +252,16 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     vocab_size: int | None
     bpe_dropout: BpeDropout | None
     states: list[_ReaderState] = field(default_factory=list)
-    first: int = 0  # the next reader to yield a batch; it becomes worker 0
+    # The reader that yields the next batch. It becomes worker 0, because a `DataLoader` takes its
+    # first batch from there.
+    first: int = 0
 
     def __iter__(self) -> Iterator[tuple[Any, _ReaderState]]:
         worker = get_worker_info()
         number = (self.first + (worker.id if worker else 0)) % self.settings.num_readers
         reader = self.settings.process_index * self.settings.num_readers + number
         num_readers = self.settings.num_processes * self.settings.num_readers
-        # its shards, or every n-th pair
+        # This reader's shards, or every n-th pair.
         part = split_dataset_by_node(self.dataset, reader, num_readers)
         state = self.states[number]
         while True:
@@ -272,9 +277,9 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _read_epoch(
         self, part: datasets.IterableDataset, reader: int, state: _ReaderState
     ) -> Generator[tuple[Any, _ReaderState], None, _ReaderState]:
-        """Yield the remaining batches of an epoch, each with the state after it.
+        """Yield the remaining batches of an epoch, each with the state after the batch.
 
-        Return the next epoch's state.
+        Return the state at the start of the next epoch.
         """
         part.set_epoch(state.epoch)
         if state.position is not None and _kinds(state.position) != _kinds(part.state_dict()):
@@ -290,7 +295,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             if pool is None:
                 return replace(state, epoch=state.epoch + 1, pool=0, position=None)
             rows, report = pool
-            if state.num_given == 0:  # else the state already counts this pool
+            if state.num_given == 0:  # Otherwise the state already counts the pairs of this pool.
                 total = state.report + report
                 state = replace(state, num_kept=total.num_kept, dropped=total.dropped)
             batches = self._cut(
@@ -306,8 +311,9 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _fill(
         self, reads: Iterator[Mapping[str, list[Any]]], state: _ReaderState, reader: int
     ) -> tuple[list[Row], CleaningReport] | None:
-        """Return the pairs of the next pool and the numbers of kept and dropped ones, or None at
-        the epoch's end.
+        """Return the pairs of the next pool, and the numbers of kept and dropped pairs.
+
+        Return None at the end of the epoch.
         """
         pool: list[Row] = []
         report, num_tokens, has_read = CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
@@ -344,7 +350,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         return (pool, report) if has_read else None
 
     def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
-        """Return the row with new random subwords, or unchanged if they fit no micro-batch."""
+        """Return the row with new random subwords, or unchanged if these fit no micro-batch."""
         assert self.bpe_dropout is not None
         drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
         source, target = len(drawn["input_ids"]), len(drawn["labels"])
@@ -355,9 +361,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         )
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
-        """Cut a pool into micro-batches: lists of row numbers, in the order in which they are
-        yielded.
-        """
+        """Cut a pool into micro-batches, in random order. Each is a list of row numbers."""
         if not rows:
             return []
         lengths = np.stack(pair_lengths(rows), axis=1)

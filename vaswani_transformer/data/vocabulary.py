@@ -22,7 +22,7 @@ logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
 
-# Usual characters and their look-alikes. Invisible characters are replaced by nothing.
+# Usual characters and their look-alikes. The key "" has invisible characters, which are removed.
 LOOKALIKES = {
     "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
@@ -31,10 +31,12 @@ LOOKALIKES = {
     "": "\u00ad\u200b\u200c\u2060\ufeff",
 }
 for _code in range(ord("!"), ord("~") + 1):
-    # its full-width form
+    # The full-width form of the character.
     LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)
-_RARE = 1 / 200  # largest share of sentences with a look-alike that is replaced
-_FREQUENT = 50  # the usual character must be in more than this many times as many sentences
+# A look-alike is replaced if at most this share of the sentences has it, and if more than
+# `_FREQUENT` times as many sentences have the usual character.
+_RARE = 1 / 200
+_FREQUENT = 50
 
 
 def train_tokenizer(
@@ -44,17 +46,17 @@ def train_tokenizer(
     vocab_size: int,
     show_progress: bool = True,
 ) -> VaswaniTransformerTokenizer:
-    """Train one tokenizer on the sentences of both languages. The sentences are streamed, not held
-    in memory.
+    """Train one tokenizer on the sentences of both languages.
 
-    On both sides its normalizer maps rare look-alikes to the usual character (see
-    `lookalike_normalizers`), and drops the white space around a text.
+    The sentences are streamed, so they need not fit into memory. The tokenizer's normalizer maps
+    rare look-alikes to the usual character (see `lookalike_normalizers`), and removes the white
+    space around a text, on both sides.
 
     Args:
         files: UTF-8 text files of both languages, one sentence per line.
         sentences: Sentences or lists of sentences instead of files; see `corpus_sentences`.
-        vocab_size: Number of entries, including the 256 bytes and the special tokens. A small
-            corpus may yield fewer; a warning says so.
+        vocab_size: Number of entries, including the 256 bytes and the special tokens. If a small
+            corpus yields fewer entries, a warning is logged.
         show_progress: Whether to show a progress bar.
 
     Raises:
@@ -96,7 +98,7 @@ def train_tokenizer(
 
 
 def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iterator[list[str]]:
-    """Yield the sentences in lists, and count those that have each character.
+    """Yield the sentences in lists, and add to `counts` how many sentences have each character.
 
     The key "" counts all sentences, and the key "NFD" counts the sentences that NFC changes.
     """
@@ -110,12 +112,11 @@ def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iter
 
 
 def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
-    """Return normalizers that map rare look-alikes to the usual character, so that a model reads
-    both alike.
+    """Return normalizers that map rare look-alikes to the usual character.
 
-    A look-alike is mapped if at most one sentence in 200 has it, and more than 50 times as many
-    have the usual character. Decomposed letters (NFD) are composed if at most one sentence in 200
-    has them.
+    A model then reads both in the same way. A look-alike is mapped if at most one sentence in 200
+    has it, and if more than 50 times as many sentences have the usual character. Decomposed letters
+    (NFD) are composed if at most one sentence in 200 has them.
 
     Args:
         counts: Number of sentences with each character. The key "" has the number of all sentences,

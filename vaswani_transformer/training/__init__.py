@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training: arguments, the trainer, its schedule, averaging of snapshots, and a whole run.
 
-This file imports no module: `schedule` needs no extra, the trainer needs `[train]`.
+This file imports no module, because `schedule` works without the extra `[train]`, and the others
+need it.
 
-The loop is that of transformers; docs/CONTRIBUTING.md follows a batch and a resume through it.
+The loop over the updates is that of transformers. docs/CONTRIBUTING.md follows a batch and a resume
+through the loop, and the docstring of resuming.py lists the methods that it calls.
 """
 
-# What is public, and has a page in the API reference.
+# The public modules. Each has a page in the API reference.
 __all__ = [
     "arguments",
     "averaging",

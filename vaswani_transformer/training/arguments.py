@@ -29,35 +29,38 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     field has its help text in `metadata["help"]`. A batch is the effective batch of one update,
     over all devices and accumulation steps.
 
-    `max_padded_tokens_per_device` bounds the padded tokens of a micro-batch, source and target
-    together. `gradient_accumulation_steps` is raised until every micro-batch fits. So it bounds
-    memory and leaves the effective batches unchanged. Only on a stream they change, because each
-    process cuts its own micro-batches. None means:
+    `max_padded_tokens_per_device` bounds the number of tokens in a micro-batch, with source, target
+    and padding. `gradient_accumulation_steps` is raised until every micro-batch fits. So the bound
+    limits memory and leaves the effective batches unchanged. Only the batches of a stream depend on
+    the bound, because each process cuts its own micro-batches. None means:
 
     - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no
-      bound on a stream;
-    - on CPUs, 4,096 tokens (more if a pair is longer): small micro-batches pad little and save
-      memory at no cost of speed;
-    - elsewhere, no bound.
+      bound for a stream;
+    - on CPUs, 4,096 tokens, or more if a pair is longer: small micro-batches have little padding,
+      need less memory, and are not slower;
+    - on other devices, no bound.
 
     Raises:
-        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or peak learning rate
+        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or its peak learning rate
             needs a warm-up.
 
     Paper: section 5.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
-    learning_rate: float | None = _as_in_recipe("learning_rate")  # type: ignore[assignment]  # a number in transformers
+    # In transformers the learning rate cannot be None.
+    learning_rate: float | None = _as_in_recipe("learning_rate")  # type: ignore[assignment]
     lr_scheduler_type: str = field(
         default="inverse_sqrt",
         metadata={
-            "help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."
+            "help": "`inverse_sqrt` is the paper's schedule; all others are those of transformers."
         },
     )
     warmup_steps: float = field(
         default=4000,
-        metadata={"help": "Updates of the linear warm-up; below 1, a share of the training."},
+        metadata={
+            "help": "Updates of the linear warm-up. A value below 1 is a share of the training."
+        },
     )
     adam_beta2: float = _as_in_recipe("adam_beta2")
     adam_epsilon: float = _as_in_recipe("adam_epsilon")
@@ -76,26 +79,31 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         default=True, metadata={"help": "Translate the evaluation set and score it."}
     )
     per_device_eval_batch_size: int = field(
-        default=64, metadata={"help": "Sentences of an evaluation batch."}
+        default=64, metadata={"help": "Number of sentences in an evaluation batch per device."}
     )
     logging_nan_inf_filter: bool = field(
         default=False,
-        metadata={"help": "Hide non-finite losses from the log; False stops training at one."},
+        metadata={
+            "help": "Hide non-finite losses from the log. If False, such a loss stops the training."
+        },
     )
     use_cache: bool = field(
-        default=True, metadata={"help": "`use_cache` of the saved config; training uses none."}
+        default=True,
+        metadata={"help": "`use_cache` of the saved config. Training itself never uses a cache."},
     )
     ddp_broadcast_buffers: bool | None = field(
         default=False,
-        metadata={"help": "Broadcast buffers before each forward; the model's are constants."},
+        metadata={
+            "help": "Broadcast buffers before each forward pass. The model's buffers are constants."
+        },
     )
     ddp_find_unused_parameters: bool | None = field(
         default=False,
-        metadata={"help": "Search for unused parameters; every one of the model's is used."},
+        metadata={"help": "Search for unused parameters. The model uses all of its parameters."},
     )
 
     def __post_init__(self) -> None:
-        """Check the warm-up and set `greater_is_better`, then let transformers derive the rest."""
+        """Check the warm-up and set `greater_is_better`, then let transformers set the rest."""
         self.get_warmup_steps(num_training_steps=1)
         if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(
             ("nll", "perplexity")
@@ -104,10 +112,10 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         super().__post_init__()
 
     def get_warmup_steps(self, num_training_steps: int) -> int:
-        """Return the updates of the warm-up, as transformers counts them.
+        """Return the number of updates of the warm-up, as transformers computes it.
 
         Raises:
-            ValueError: The paper's schedule or peak learning rate would have no warm-up.
+            ValueError: The paper's schedule or its peak learning rate would have no warm-up.
         """
         warmup_steps: int = super().get_warmup_steps(num_training_steps)
         needs_warmup = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
@@ -122,8 +130,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 def warn_of_no_effect(
     args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool
 ) -> None:
-    """Warn of each argument that is set without effect, and reset those that would break an
-    evaluation.
+    """Warn of each argument that is set but has no effect.
+
+    Reset the arguments that would break an evaluation.
     """
     reasons = {
         "dataloader_drop_last": "no pair is dropped",

@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Weight averaging: a callback that writes snapshots, and functions that average snapshots or model
-folders.
+"""Weight averaging: a callback that writes snapshots, and functions that average weights.
 
 Paper: section 6.1. The published models average the last 5 (base) or 20 (big) checkpoints.
 """
@@ -43,12 +42,12 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
 
 
 class SnapshotCallback(TrainerCallback):
-    """Write weights-only snapshots to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keep the
-    newest ones.
+    """Write snapshots of the weights during a training, and keep the newest ones.
 
-    Snapshots are spaced in updates, so that the average does not depend on the hardware.
-    `save_total_limit` does not apply to them. Older snapshots that a resume from the newest
-    checkpoint needs are kept, too.
+    A snapshot is the file `output_dir/snapshots/step-NNNNNNNN.safetensors`. The distance between
+    two snapshots is a number of updates, so the average does not depend on the speed of the
+    hardware. `save_total_limit` does not apply to snapshots. Older snapshots are kept, too, if a
+    run that is resumed from the newest checkpoint would need them for its average.
 
     Args:
         snapshot_steps: Updates between two snapshots.
@@ -62,7 +61,7 @@ class SnapshotCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Delete snapshots of later updates, which an earlier training in this folder wrote."""
+        """Delete the snapshots of later updates, which an earlier training in the folder wrote."""
         if state.is_world_process_zero:
             for path in list_snapshots(str(args.output_dir)):
                 if _snapshot_step(path) > state.global_step:
@@ -79,7 +78,7 @@ class SnapshotCallback(TrainerCallback):
         """Write a snapshot if the number of finished updates is a multiple of `snapshot_steps`."""
         if state.global_step % self.snapshot_steps != 0 or not state.is_world_process_zero:
             return
-        model = getattr(model, "_orig_mod", model)  # if it is compiled
+        model = getattr(model, "_orig_mod", model)  # unwraps a compiled model
         tied = (
             dict(model.named_parameters(remove_duplicate=False)).keys()
             - dict(model.named_parameters()).keys()
@@ -101,17 +100,18 @@ class SnapshotCallback(TrainerCallback):
 
 
 def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
-    """Return the mean of several sets of weights. Tensors are summed in float64 and keep their
-    dtype.
+    """Return the mean weights of several files, by tensor name.
 
-    Paper: section 6.1.
+    Tensors are summed in float64, and the mean has the dtype of the files.
 
     Args:
         paths: Safetensors files, or folders with `model.safetensors`.
 
     Raises:
         ValueError: If a file is damaged, or names, shapes or dtypes differ.
-        FileNotFoundError: If a folder holds no `model.safetensors`.
+        FileNotFoundError: If a folder has no `model.safetensors`.
+
+    Paper: section 6.1.
     """
     files = []
     for path in map(Path, paths):
@@ -130,19 +130,18 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     """Write a model folder with the mean weights of several snapshots or model folders.
 
     Args:
-        inputs: Snapshot files and model folders, or the folder of one run. A run means as many of
-            its newest snapshots as its recipe averages, or its resumable checkpoints if it has no
-            snapshots.
-        output_dir: New or empty folder. It gets the mean weights, and configs, tokenizer, code and
-            recipe of the last input's model.
+        inputs: Snapshot files and model folders, or the folder of one run. Of a run, as many of the
+            newest snapshots are averaged as its recipe says. If it has no snapshots, its resumable
+            checkpoints are averaged.
+        output_dir: New or empty folder. It gets the mean weights, and the configs, tokenizer, code
+            and recipe of the last input's model.
 
     Returns:
         `output_dir`.
 
     Raises:
         ValueError: If `output_dir` is not empty, or the weights do not fit together.
-        FileNotFoundError: If there is nothing to average, or no `config.json` belongs to the
-            weights.
+        FileNotFoundError: If there is nothing to average, or the last input has no `config.json`.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
@@ -166,10 +165,11 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
 
 
 def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:
-    """Replace the weights in `model_dir` by the mean of a run's newest snapshots, atomically.
+    """Atomically replace the weights in `model_dir` by the mean of a run's newest snapshots.
 
     Returns:
-        Number of averaged snapshots: less than `num_averaged` in a short run, 0 without snapshots.
+        The number of averaged snapshots. It is below `num_averaged` if the run has fewer snapshots.
+        It is 0 if the run has none; then the weights are not replaced.
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
@@ -180,7 +180,8 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 def _newest_snapshots(run: Path) -> list[Path]:
     """Return as many of a run's newest snapshots as its recipe averages, oldest first.
 
-    A run keeps more while it trains. Without a recipe, or if the recipe averages none, all count.
+    A run may have more snapshots while it trains. If there is no recipe, or if the recipe averages
+    no snapshots, return all of them.
     """
     recipe = read_json(run / RECIPE_FILE) if (run / RECIPE_FILE).is_file() else {}
     num_averaged = recipe.get("num_averaged_snapshots") or 0
@@ -198,7 +199,7 @@ def _snapshot_step(path: Path) -> int:
 
 
 def _model_folder(path: Path) -> Path:
-    """Return the folder with the config.json of a snapshot file or model folder."""
+    """Return the folder with the `config.json` that belongs to a snapshot or a model folder."""
     run = path.parent.parent
     for folder in [path] if path.is_dir() else [path.parent, run, *reversed(list_checkpoints(run))]:
         if (folder / CONFIG_FILE).is_file():
@@ -226,10 +227,10 @@ def _tensor_names(path: Path) -> set[str]:
 
 
 def _mean(files: list[Path], name: str) -> torch.Tensor:
-    """Return the mean of one tensor over files, summed in float64."""
+    """Return the mean of the tensor with this name over all files, summed in float64."""
     kinds: set[Any] = set()
     for file in files:
-        with safe_open(file, framework="pt") as weights:  # closing it frees memory
+        with safe_open(file, framework="pt") as weights:  # Closing the file frees memory.
             tensor = weights.get_tensor(name)
         if not kinds:
             total = torch.zeros_like(tensor, dtype=torch.float64)

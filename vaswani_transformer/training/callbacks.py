@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trainer callbacks: print progress, measure the time of an update, count tokens and seconds across
-resumes.
-"""
+"""Trainer callbacks: print the progress, time the updates, and count tokens and seconds."""
 
 from __future__ import annotations
 
@@ -30,6 +28,7 @@ from ..version import __version__
 logger = logging.get_logger(__name__)
 
 _SECONDS_BETWEEN_LINES = 60  # if stderr is not a terminal
+# Figures of a validation that are not printed.
 _HIDDEN = {
     "eval_loss",
     "eval_nll",
@@ -43,9 +42,9 @@ _HIDDEN = {
 class LogLines(PrinterCallback):
     """Print the progress of a training on stderr.
 
-    A terminal shows one line that is updated in place. Elsewhere, a line is printed about once a
-    minute. Each validation gets a line of its own. `trainer_state.json` and experiment trackers get
-    all figures, also those that are not printed.
+    On a terminal, one line is updated in place. If stderr is no terminal, a line is printed about
+    once a minute. Each validation gets a line of its own. `trainer_state.json` and experiment
+    trackers get all figures, also those that are not printed.
     """
 
     _start: tuple[float, int] | None = None
@@ -71,7 +70,7 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print an entry of the log: progress for a training loss, figures for a validation."""
+        """Print the progress if a log entry has a training loss, or the metrics of a validation."""
         if not state.is_world_process_zero or not logs:
             return
         if "loss" in logs:
@@ -90,7 +89,7 @@ class LogLines(PrinterCallback):
             )
 
     def _print_progress(self, state: TrainerState, logs: dict[str, Any]) -> None:
-        """Print the number of updates, the figures, and the remaining time at the mean pace."""
+        """Print the number of updates, the figures, and the remaining time at the mean speed."""
         now = time.perf_counter()
         is_terminal = sys.stderr.isatty()
         is_last = state.global_step >= state.max_steps
@@ -116,9 +115,9 @@ class LogLines(PrinterCallback):
 
 
 def _figure(value: Any) -> str:
-    """Format a number with four significant digits, or as an integer from 1,000 on.
+    """Format a number with four significant digits, or as an integer if it is at least 1,000.
 
-    Return other values as text.
+    Return any other value as text.
     """
     if not isinstance(value, (int, float)):
         return str(value)
@@ -128,12 +127,13 @@ def _figure(value: Any) -> str:
 class PaceCallback(TrainerCallback):
     """Measure the mean time of an update, and stop the training after a time limit.
 
-    The first two updates are left out of the mean, as warm-up.
+    The mean leaves out the first two updates, because they are slower.
 
     Attributes:
-        limit: Seconds from the end of the first update. The training stops after the first update
-            beyond this limit, but not before the fourth.
-        seconds: Mean time of the updates from the third on; NaN before the third.
+        limit: Time limit in seconds, counted from the end of the first update. The training stops
+            after the first update that ends later, but not before the fourth update.
+        seconds: Mean time of an update in seconds, from the third update on. It is NaN before the
+            end of the third.
     """
 
     def __init__(self, limit: float) -> None:
@@ -144,7 +144,7 @@ class PaceCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Record the end of an update, and stop the training if the time is over."""
+        """Record the end of an update, and stop the training once the time limit is exceeded."""
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
         self._times.append(time.perf_counter())
@@ -155,22 +155,22 @@ class PaceCallback(TrainerCallback):
 
 
 class CostCallback(TrainerCallback, ExportableState):
-    """Count the real tokens and the seconds of a training, including the time before a resume.
+    """Count the tokens and the seconds of a training, with those before a resume.
 
-    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway.
-    The counts are saved in `trainer_state.json`, and a resumed training continues from them.
-    Updates after the last checkpoint are lost, so they do not count. As in the paper, the time
-    includes validations, saving and waiting for data. Each process has one device: an accelerator
-    or the CPU.
+    The counts stay on the device until the trainer calls `settle`, when it waits for the device
+    anyway. `trainer_state.json` contains the counts, and a resumed training continues from them.
+    If a training is resumed from a checkpoint, the updates after that checkpoint are lost, so they
+    do not count. As in the paper, the time includes validations, saving and waiting for data. Each
+    process has one device: an accelerator or the CPU.
 
     Attributes:
-        source_tokens: Source tokens without padding, with `</s>`, of all processes up to the last
-            `settle`.
-        target_tokens: Target tokens, counted in the same way.
+        source_tokens: Number of source tokens of all processes up to the last call of `settle`,
+            without padding and with `</s>`.
+        target_tokens: Number of target tokens, counted in the same way.
         seconds: Wall time of all runs before the last resume. `stop` adds the time of the current
             run.
-        device_seconds: The same time, with each run's seconds multiplied by its number of devices.
-        code_versions: Package versions of the runs, in order and without repeats.
+        device_seconds: The same times, each multiplied by the number of devices of its run.
+        code_versions: Versions of this package that ran the training, in order, each once.
         bpe_dropout: [update, rate] of each change of the BPE-dropout rate.
     """
 
@@ -190,7 +190,7 @@ class CostCallback(TrainerCallback, ExportableState):
     ) -> None:
         """Start the clock.
 
-        A resumed training keeps the figures of its checkpoint; a new one resets them.
+        A resumed training keeps the figures of its checkpoint. A new training resets them.
         """
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
@@ -204,10 +204,9 @@ class CostCallback(TrainerCallback, ExportableState):
         self._lap_tokens = self.source_tokens + self.target_tokens
 
     def lap(self) -> float | None:
-        """Return the tokens per second since the last call, or None if there were none. Call
-        `settle` first.
+        """Return the tokens per second since the last call, or None if there were no tokens.
 
-        Source and target tokens of all processes count.
+        Source and target tokens of all processes count. Call `settle` first, which adds them up.
         """
         now = time.perf_counter()
         num_tokens = self.source_tokens + self.target_tokens
@@ -216,11 +215,11 @@ class CostCallback(TrainerCallback, ExportableState):
         return counted / seconds if counted else None
 
     def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Add the tokens of a micro-batch without a sync.
+        """Count the tokens of a micro-batch, without waiting for the device.
 
         Args:
-            inputs: Batch of a collator. Rows without labels only fill up a batch, so they do not
-                count.
+            inputs: Batch of a collator. Rows whose labels are all -100 only fill up a batch, so
+                they do not count.
         """
         if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
             return
@@ -235,13 +234,13 @@ class CostCallback(TrainerCallback, ExportableState):
     def fetch(self) -> None:
         """Start copying the counts to the CPU.
 
-        If a sync follows, `settle` needs none of its own.
+        If something else waits for the device after this, then `settle` need not wait again.
         """
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Add the counts of all processes since the last call.
+        """Add what all processes have counted since the last call to the totals.
 
         Every process must call this method.
         """
@@ -260,7 +259,7 @@ class CostCallback(TrainerCallback, ExportableState):
         self._start = None
 
     def state(self) -> dict[str, Any]:
-        """Return the current figures, in the format that `Trainer` uses to save callbacks."""
+        """Return the current figures, in the format in which `Trainer` saves callbacks."""
         elapsed = 0.0 if self._start is None else time.perf_counter() - self._start
         attributes = {
             "source_tokens": self.source_tokens,
@@ -273,8 +272,9 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, Any]:
-        """Return the figures of all runs, with the keys of `train_results.json`; empty if no token
-        was counted.
+        """Return the figures of all runs, with the keys of `train_results.json`.
+
+        The result is empty if no tokens were counted.
         """
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]

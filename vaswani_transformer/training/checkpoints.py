@@ -1,6 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Resumable checkpoints on disk: staged and renamed, checked against their manifest, rotated."""
+"""Resumable checkpoints on disk: find, check, publish and delete them.
+
+A checkpoint is first written to a staging folder. Its manifest, with the size and hash of each
+file, is written last. Then the checkpoint is moved to the run's folder.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,13 @@ from .arguments import VaswaniTransformerTrainingArguments
 logger = logging.get_logger(__name__)
 
 
-# ---- finding one ----
+# ---- finding a checkpoint ----
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Return the resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest
-    first.
+    """Return a run's resumable checkpoints (`checkpoint-<step>`), oldest first.
+
+    Damaged ones are included.
     """
     paths = [path for path in Path(output_dir).glob("checkpoint-*") if path.is_dir()]
     return sorted(
@@ -31,7 +36,7 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of the last update in a checkpoint, from its name."""
+    """Return the number of the update after which a checkpoint was saved, from its name."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
@@ -39,7 +44,7 @@ def find_checkpoint(output_dir: str | Path) -> Path:
     """Return the newest undamaged checkpoint of a run, and warn of damaged ones that are newer.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: There is no undamaged checkpoint.
     """
     for checkpoint in reversed(list_checkpoints(output_dir)):
         if not (faults := _faults(checkpoint)):
@@ -54,7 +59,11 @@ def find_checkpoint(output_dir: str | Path) -> Path:
 
 
 def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
-    """Return `find_checkpoint` in all processes, after the main one has called `clear_staging`."""
+    """Return the newest undamaged checkpoint, after a killed save has been cleaned up.
+
+    Every process must call this function. The main process calls `clear_staging` before any of them
+    looks for checkpoints.
+    """
     with args.main_process_first(local=False, desc="looking for checkpoints"):
         if args.process_index == 0:
             clear_staging(args.output_dir)
@@ -62,9 +71,10 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
 
 
 def best_checkpoint(checkpoint: Path) -> str | None:
-    """Return the best checkpoint that the state of a checkpoint names, or None if it was deleted.
+    """Return the path of the best checkpoint that the state of a checkpoint names.
 
-    It is looked up by its name in the same folder, because the folder of the run may have moved.
+    The state has an absolute path, but the run's folder may have been moved. So a checkpoint of the
+    same name is looked up beside this one. Return None if it was deleted, or if none is named.
     """
     saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
     best = saved and checkpoint.parent / Path(saved).name
@@ -73,7 +83,8 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 
 def _faults(checkpoint: Path) -> list[str]:
     """Return a description of each file of a checkpoint that is missing or has changed."""
-    # saved by transformers' own trainer, which writes the state last
+    # A checkpoint without a manifest was saved by transformers' own `Trainer`. `Trainer` writes the
+    # state last, so the checkpoint is complete if there is a state.
     if not (checkpoint / MANIFEST_FILE).exists():
         return [] if (checkpoint / STATE_FILE).is_file() else [f"no {STATE_FILE}"]
     try:
@@ -90,7 +101,7 @@ def _faults(checkpoint: Path) -> list[str]:
 
 
 def _fingerprint(path: Path) -> dict[str, int | str] | None:
-    """Return size and SHA-256 of a file, or None if there is no file."""
+    """Return the size and the SHA-256 hash of a file, or None if there is no file."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -100,14 +111,16 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
         }
 
 
-# ---- saving one ----
+# ---- saving a checkpoint ----
 
 
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
-    """Write the manifest of a staged checkpoint, and move the checkpoint into the run's folder.
+    """Write the manifest of a staged checkpoint, and move the checkpoint to the run's folder.
 
-    If the process is killed, the run or its staging folder holds the new checkpoint or the one that
-    it replaces. `clear_staging` restores it. Older checkpoints may be deleted once this returns.
+    An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, one of
+    the two is complete, in the run's folder or in the staging folder. `clear_staging` moves it to
+    the run's folder if necessary. Older checkpoints may be deleted after this function has
+    returned.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
@@ -121,8 +134,9 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
 
 def clear_staging(output_dir: str | Path) -> None:
-    """Delete the leftovers of a failed or killed save, after moving a complete checkpoint to a run
-    that lacks it.
+    """Delete the staging folder, which a failed or killed save may have left.
+
+    A complete checkpoint in the staging folder is first moved to the run, if the run lacks it.
     """
     staging = Path(output_dir) / STAGING_FOLDER
     for staged in list_checkpoints(staging):
@@ -132,10 +146,10 @@ def clear_staging(output_dir: str | Path) -> None:
 
 
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None = None) -> None:
-    """Delete a run's oldest checkpoints until `limit` are left; None or 0 keeps all.
+    """Delete a run's oldest checkpoints until `limit` are left; None or 0 keeps all of them.
 
-    The newest checkpoint, which was just published, and the best one are always kept, whatever
-    their numbers.
+    The best checkpoint and `newest`, which was just published, are always kept. `newest` may have a
+    lower number than others, which an earlier training left.
     """
     if not limit or limit < 0:
         return

@@ -1,10 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Data of a training: read, tokenized, cleaned, and loaded in token-bounded batches."""
+"""Data of a training: read, tokenize and clean the pairs, and load them in batches."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import multiprocessing
 import os
 import signal
@@ -58,21 +59,43 @@ _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
 # ---- from a recipe to tokenized pairs ----
 
 
+@dataclass
+class TrainingCorpus:
+    """One of the corpora that a run trains on.
+
+    Attributes:
+        name: Names of its files, or of its dataset.
+        weight: How many times its pairs occur in an epoch.
+        report: What cleaning dropped; None for a stream, which is cleaned while it is read.
+    """
+
+    name: str | None
+    weight: int
+    report: CleaningReport | None = None
+
+
 @dataclass(frozen=True)
 class RunData:
-    """Tokenizer and tokenized data of a run."""
+    """Tokenizer and data of a run.
+
+    Attributes:
+        tokenizer: The tokenizer, with its added tokens.
+        train: Tokenized and cleaned pairs of all corpora, or a stream of text.
+        validation: Tokenized pairs, or None.
+        corpora: The training corpora.
+        texts: Text of each training corpus, as it was read.
+    """
 
     tokenizer: PreTrainedTokenizerBase
-    train: Any  # cleaned pairs, or a stream of text
+    train: Any
     validation: Any
-    # Name, weight and report of each training corpus; the report is None for a stream.
-    corpora: list[dict[str, Any]] = field(default_factory=list)
-    texts: list[Any] = field(default_factory=list)  # of the training corpora, as they were read
+    corpora: list[TrainingCorpus] = field(default_factory=list)
+    texts: list[Any] = field(default_factory=list)
 
     @property
     def report(self) -> CleaningReport | None:
         """Sum of all corpora's reports; None for a stream, which is cleaned while it is read."""
-        reports = [corpus["report"] for corpus in self.corpora]
+        reports: list[Any] = [corpus.report for corpus in self.corpora]
         return None if not reports or None in reports else sum(reports, CleaningReport(0, {}))
 
 
@@ -82,20 +105,19 @@ def prepare_data(
     checkpoint: Path | None,
     num_proc: int | None,
 ) -> RunData:
-    """Load, tokenize and clean the data. The main process calls it first, and the others read its
-    cache.
+    """Load, tokenize and clean the data.
 
-    A resumed run uses the tokenizer of its checkpoint, because checkpoints are checked for damage.
+    The main process calls it first, and the others read its cache. A resumed run takes the
+    tokenizer from its checkpoint and not from the run's folder, because only the checkpoint is
+    checked for damage.
     """
     validation_arguments = recipe.data_arguments("validation")
     validation = load_corpus(**validation_arguments) if validation_arguments else None
     texts: list[Any] = []
-    corpora: list[dict[str, Any]] = []
+    corpora: list[TrainingCorpus] = []
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
-        corpora.append(
-            {"name": _file_names(origin) or recipe.dataset, "weight": weight, "report": None}
-        )
+        corpora.append(TrainingCorpus(_file_names(origin) or recipe.dataset, weight))
     folder: str | Path | None = recipe.tokenizer
     if checkpoint is not None or arguments.process_index > 0:
         folder = Path(arguments.output_dir)
@@ -110,16 +132,14 @@ def prepare_data(
         )
     else:
         tokenizer = load_tokenizer(folder)
-        for name in ("is_local", "local_files_only"):  # else saved with the tokenizer
+        # transformers would save these options with the tokenizer.
+        for name in ("is_local", "local_files_only"):
             tokenizer.init_kwargs.pop(name, None)
-    if (ids := (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)) != (
-        0,
-        1,
-        2,
-    ):
+    special_ids = (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)
+    if special_ids != (0, 1, 2):
         raise ValueError(
-            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and "
-            f"{ids[2]}. Train one with `vaswani-transformer train-tokenizer`."
+            "`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {}, {} and {}. Train one "
+            "with `vaswani-transformer train-tokenizer`.".format(*special_ids)
         )
     added = [
         AddedToken(text, rstrip=True, normalized=False) for text in as_list(recipe.added_tokens)
@@ -128,10 +148,11 @@ def prepare_data(
     rules = cleaning_rules(recipe)
     parts = []
     for text, corpus in zip(texts, corpora, strict=True):
+        part = text
         if not recipe.streaming:
             tokenized = tokenize_corpus(text, tokenizer, num_proc=num_proc)
-            text, corpus["report"] = clean_corpus(tokenized, rules)
-        parts += [text] * corpus["weight"]
+            part, corpus.report = clean_corpus(tokenized, rules)
+        parts += [part] * corpus.weight
     train = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
     validation = (
         tokenize_corpus(validation, tokenizer, num_proc=num_proc)
@@ -144,7 +165,7 @@ def prepare_data(
 def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
     """Return the report of `check_training_text` on the texts of a run; None for a stream.
 
-    A validation or test set that cannot be read is left out, with a line in the log.
+    A validation or test set that cannot be read is not compared. A line in the log says so.
     """
     if recipe.streaming:
         return None
@@ -162,7 +183,7 @@ def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
 
 
 def _file_names(arguments: dict[str, Any]) -> str:
-    """Return the names of the files in arguments of `load_corpus`."""
+    """Return the names of the files among the arguments of `load_corpus`."""
     return ", ".join(
         Path(value).name for name, value in arguments.items() if name.endswith("_file")
     )
@@ -171,7 +192,7 @@ def _file_names(arguments: dict[str, Any]) -> str:
 def cleaning_rules(recipe: Recipe) -> CleaningRules:
     """Return the limits on training pairs.
 
-    A pair never exceeds one batch or one device's budget.
+    With these limits, every pair fits into a batch and into a micro-batch of a device.
     """
     return CleaningRules(
         max_source_tokens=recipe.max_tokens_per_sentence,
@@ -187,10 +208,11 @@ def cleaning_rules(recipe: Recipe) -> CleaningRules:
 
 
 def limit_shape_caches() -> None:
-    """Let oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each.
+    """Let oneDNN and torch each cache 64 shapes of matrix products instead of 1,024.
 
-    Token-bounded batches keep bringing new shapes, so that a CPU training would grow by a gigabyte.
-    Call this before the first product. Variables that are set already do not change.
+    Token-bounded batches keep bringing new shapes. With the larger caches, the memory of a training
+    on a CPU would grow by a gigabyte. Call this before the first matrix product. Environment
+    variables that are already set do not change.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
@@ -199,17 +221,17 @@ def limit_shape_caches() -> None:
 def padded_tokens_that_fit(
     config: VaswaniTransformerConfig, free_bytes: int, in_half_precision: bool
 ) -> int:
-    """Return how many padded tokens, both sides together, fit into three quarters of a GPU's free
-    memory.
+    """Return how many padded tokens of both sides fit into 3/4 of a GPU's free memory.
 
-    The number is rounded down to a power of two, so that a resumed run finds the same. The weights
-    are on the GPU already. The estimate adds 18 bytes for each weight (gradient, Adam, DDP's copy,
-    half precision), 1 GiB for the loss, and what each token keeps for the backward pass. sdpa keeps
-    no attention weights.
+    The number is rounded down to a power of two, so that a resumed run finds the same number. The
+    weights are already on the GPU. The estimate consists of 18 bytes for each weight (gradient,
+    Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes that each token keeps for
+    the backward pass. The sdpa kernels keep no attention weights.
     """
-    # Bytes that a target token keeps in a layer: 3 inputs of LayerNorm and as many of projections
-    # (12 D each), 3 dropout masks (3 D), and q, k, v, heads and ReLU in the products' precision.
-    # Embedding and loss add 5 D. A source token keeps less.
+    # Bytes that a target token keeps in a layer: 12 D for 3 inputs of LayerNorm, 12 D for 3 inputs
+    # of projections, and 3 D for 3 dropout masks. q, k, v, the heads' outputs and ReLU's output are
+    # kept in the precision of matrix products. Embedding and loss add 5 D. A source token keeps
+    # less.
     width = 2 if in_half_precision else 4
     layer = 27 * config.d_model + width * (
         3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff
@@ -247,21 +269,22 @@ def plan_batches(
     config: Any = None,
     bpe_dropout: BpeDropout | None = None,
 ) -> TokenBatchSampler:
-    """Plan the batches, and raise `gradient_accumulation_steps` as far as
-    `max_padded_tokens_per_device` needs.
+    """Plan the batches, and set `gradient_accumulation_steps` in the arguments.
 
-    If `max_padded_tokens_per_device` is None, it is set from the GPU with the least free memory,
-    for a model of this package's config.
+    The steps are raised until every micro-batch fits `max_padded_tokens_per_device`. If that is
+    None, a CUDA device is used and `config` is of this package, then it is set from the GPU with
+    the least free memory.
     """
-    source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(
-        dataset
-    )
+    if bpe_dropout is None:
+        source_lengths, target_lengths = pair_lengths(dataset)
+    else:
+        source_lengths, target_lengths = bpe_dropout.mean_lengths(dataset)
     longest = int((source_lengths + target_lengths).max(initial=0))
     _set_cpu_budget(args, longest)
     is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
     if args.max_padded_tokens_per_device is None and args.device.type == "cuda" and is_known:
-        free = min(gather_object([torch.cuda.mem_get_info(args.device)[0]]))  # of all processes
-        fitting = padded_tokens_that_fit(config, free, args.bf16 or args.fp16)
+        free_bytes = min(gather_object([torch.cuda.mem_get_info(args.device)[0]]))
+        fitting = padded_tokens_that_fit(config, free_bytes, args.bf16 or args.fp16)
         args.max_padded_tokens_per_device = max(fitting, longest)
     batches = TokenBatchSampler(
         source_lengths,
@@ -278,20 +301,22 @@ def plan_batches(
 
 
 def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
-    """Raise `gradient_accumulation_steps` until a process's share of real tokens fits the padded
-    budget.
+    """Set `gradient_accumulation_steps` for a stream.
+
+    The steps are raised until each micro-batch has at most `max_padded_tokens_per_device` tokens,
+    not counting padding.
     """
     _set_cpu_budget(args, longest=1)
     if args.max_padded_tokens_per_device is not None:
         num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
-        planned = -(-num_tokens // (args.max_padded_tokens_per_device * args.world_size))
-        args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
+        needed_steps = math.ceil(num_tokens / (args.max_padded_tokens_per_device * args.world_size))
+        args.gradient_accumulation_steps = max(needed_steps, args.gradient_accumulation_steps)
 
 
 def default_workers(use_cpu: bool) -> int:
     """Return how many processes load batches by default: at most 4 for a GPU, none for a CPU.
 
-    All training processes of a machine share its cores.
+    The training processes of a machine share its cores.
     """
     if use_cpu or not torch.cuda.is_available():
         return 0
@@ -305,7 +330,8 @@ def load_batches(
     args: VaswaniTransformerTrainingArguments,
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
-    """Return this process's loader of planned batches."""
+    """Return the loader of this process's micro-batches, which `batches` has planned."""
+    # The fill row of empty micro-batches: one source token, `</s>`, and one label to be ignored.
     first = dataset[0]
     fill = {**first, "labels": [IGNORE_INDEX]}
     fill |= {name: first[name][-1:] for name in ("input_ids", "attention_mask") if name in first}
@@ -317,15 +343,16 @@ def load_batches(
             num_workers=args.dataloader_num_workers,
             **_loader_options(args),
         ),
-        device_placement=[False],  # accelerate would sync for each copy
+        device_placement=[False],  # For each copy, accelerate would wait for the device.
     )
     return loader
 
 
 def _collate(collator: Callable[[list[Any]], Any], fill: dict[str, Any], rows: list[Any]) -> Any:
-    """Collate rows.
+    """Collate the rows of a micro-batch.
 
-    Spare processes get no rows from `TokenBatchSampler`, so they collate a fill row.
+    If an effective batch has too few pairs for all processes, `TokenBatchSampler` yields empty
+    micro-batches. Each of them gets a fill row, whose only label is ignored by the loss.
     """
     return collator(rows or [fill])
 
@@ -340,7 +367,7 @@ def load_stream(
     vocab_size: int,
     bpe_dropout: BpeDropout | None = None,
 ) -> StreamLoader:
-    """Return this process's loader of a stream. It reads its share and can save its position."""
+    """Return this process's loader, which reads its share of a stream and can save its position."""
     parts = args.world_size * args.gradient_accumulation_steps
     settings = StreamSettings(
         max_source_tokens=args.max_source_tokens_per_batch // parts,
@@ -362,8 +389,9 @@ def load_stream(
 
 
 def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
-    """On CPUs, replace a `max_padded_tokens_per_device` of None: small micro-batches pad less, at
-    no cost.
+    """Set `max_padded_tokens_per_device` on a CPU if it is None.
+
+    Small micro-batches have less padding, and on a CPU they are not slower.
     """
     if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
@@ -375,28 +403,30 @@ def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]
         "pin_memory": args.dataloader_pin_memory,
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
-        # newer versions
+        # Only newer versions of transformers have this argument.
         "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),
         "worker_init_fn": ignore_signals,
     }
 
 
 def ignore_signals(worker: int) -> None:
-    """Ignore SIGINT and SIGTERM in a data loader's worker: the main process handles them."""
+    """Ignore SIGINT and SIGTERM in a worker of a data loader. The training process handles them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def end_workers() -> None:
-    """Kill data workers that are left after an error. It runs at the exit of the process.
+    """Kill the workers of data loaders that are left after an error.
 
-    Python itself would send them SIGTERM, which they ignore, and wait forever.
+    The trainer registers this function with `atexit`. Without it, Python would send the workers
+    SIGTERM, which they ignore, and wait for them forever.
     """
     if hasattr(signal, "SIGCHLD"):
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else torch reports each of them as killed
+        # torch's own handler would report each worker as killed.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     left = [process for process in multiprocessing.active_children() if process.daemon]
     for process in left:
-        process.terminate()  # other daemons may end in their own way
+        process.terminate()  # Gives other daemons, which are no workers, time to clean up.
     for process in left:
         process.join(0.5)  # seconds
         process.kill()
@@ -406,17 +436,17 @@ def end_workers() -> None:
 
 
 class SortedByLength(Dataset[dict[str, Any]]):
-    """View of a tokenized dataset, from the longest source to the shortest, filled up to a multiple
-    of rows.
+    """View of a tokenized dataset, sorted from the longest source to the shortest.
 
-    All processes need the same number of rows. Fill rows have no label and do not count.
-    `in_data_order` drops them.
+    All processes need the same number of rows. So fill rows at the end make the number of rows a
+    multiple of `multiple`. Fill rows have no target tokens, so they do not count. `in_data_order`
+    drops them.
     """
 
     def __init__(self, dataset: Any, multiple: int):
         self.dataset = dataset
         self.order = np.argsort(-pair_lengths(dataset)[0], kind="stable")
-        self._num_rows = -(-len(self.order) // multiple) * multiple
+        self._num_rows = math.ceil(len(self.order) / multiple) * multiple
 
     def __len__(self) -> int:
         return self._num_rows
@@ -428,8 +458,11 @@ class SortedByLength(Dataset[dict[str, Any]]):
 
 
 def in_data_order(dataset: Any, rows: Any) -> Any:
-    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of
-    its data.
+    """Return the gathered rows of an evaluation in the order of its data, without fill rows.
+
+    Args:
+        dataset: Dataset of the evaluation. Only rows of a `SortedByLength` are reordered.
+        rows: An array, or a tuple of arrays.
     """
     if isinstance(rows, tuple):
         return tuple(in_data_order(dataset, part) for part in rows)

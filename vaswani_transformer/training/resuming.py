@@ -1,9 +1,35 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trainer with exact resume: a resumed training gives the same weights and logs as an uninterrupted
-one.
+"""Trainer with exact resume: weights and logs equal those of an uninterrupted training.
 
-The methods override hooks of `Trainer`'s loop, in the order in which the loop calls them.
+The loop over the updates is that of transformers, in the private method `Trainer._run_epoch`. It
+calls methods that `ResumableTrainer` and `VaswaniTransformerTrainer` (in trainer.py) override. This
+is their order in an update; "ours" means the override:
+
+1. `get_batch_samples` takes the update's micro-batches from the loader and counts their target
+   tokens. Ours copies the micro-batches to the device.
+2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. Our
+   `training_step` says what to do if memory runs out. Our `compute_loss` adds the unsmoothed loss
+   to `_nll_since_log`. The loop then adds the loss to `_tr_loss` and calls `floating_point_ops`.
+   Ours counts the tokens.
+3. After the last micro-batch, the loop clips the gradients and calls `_get_grad_norm`. Ours adds
+   the norm to `_grad_norms`. On a CPU, ours raises an error if a sum is not finite.
+4. The optimizer and the learning-rate schedule make a step, and `global_step` grows by 1.
+5. The callbacks get `on_step_end`. `DefaultFlowCallback` of transformers decides whether to log,
+   evaluate and save, and `SnapshotCallback` writes a snapshot.
+6. `_maybe_log_save_evaluate` does what was decided. If there is anything to do, ours first checks
+   that the sums are finite. Then the method of transformers calls, in this order:
+
+   - to log: `store_flos` and `log`. Ours adds up the tokens of all processes in `store_flos`, so
+     that `log` can report the speed;
+   - to evaluate: `_evaluate`. Ours keeps the random state of the training;
+   - to save: `_save_checkpoint`. Ours also saves the sums and publishes the checkpoint.
+
+   After that, ours stops the training if a signal asked for it.
+7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
+   `_maybe_log_save_evaluate` again. Ours does nothing in the first of these two calls.
+
+After the last epoch, `_finalize_training` calls `store_flos` and `log` once more.
 """
 
 from __future__ import annotations
@@ -50,18 +76,21 @@ _UPDATES_BETWEEN_AGREEMENTS = 10
 class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
-    It keeps what `Trainer` loses at a resume: the sums between two log lines, the counts of
-    callbacks, the end of an epoch, and the position in a stream. A checkpoint gets its name only
-    after every process has written its part.
+    `Trainer` loses some things at a resume: the sums since the last log line, the counts of
+    callbacks, the end of an epoch, and the position in a stream. This class saves and restores
+    them. A checkpoint gets its final name only after every process has written its part.
     """
 
     args: VaswaniTransformerTrainingArguments
     model: PreTrainedModel
     optimizer: Optimizer
-    hub_model_id: str | None  # type: ignore[assignment]  # transformers annotates its first values
+    # transformers annotates both with the types of their first values.
+    hub_model_id: str | None  # type: ignore[assignment]
     push_in_progress: PushInProgress | None  # type: ignore[assignment]
-    train_batches: TokenBatchSampler | None = None  # micro-batches of a training set with a length
-    _train_loader: StreamLoader | None = None  # loader of a stream; checkpoints have its position
+    # The sampler of the micro-batches, if the training set has a length.
+    train_batches: TokenBatchSampler | None = None
+    # The loader, if the training set is a stream. Checkpoints contain its position.
+    _train_loader: StreamLoader | None = None
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._is_saving = False
@@ -71,11 +100,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _start_counting(self) -> None:
         """Reset the sums and flags of an earlier training."""
         self._stop_requested = False
-        self._resumed_from: Path | None = None  # until its sums are restored
+        # The checkpoint to resume from; None again once its sums are restored.
+        self._resumed_from: Path | None = None
         self._last_checkpoint: Path | None = None
         self._last_epoch_end: int | None = None
         self._nll_since_log: float | torch.Tensor = 0.0
-        self._grad_norms: float | torch.Tensor = 0.0  # a sum, which is finite only if all are
+        # The sum of all gradient norms. It is finite only if every one of them is.
+        self._grad_norms: float | torch.Tensor = 0.0
         self._step_of_last_log = self._first_step = 0
 
     # ---- beginning a training, perhaps at a checkpoint ----
@@ -83,8 +114,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     def train(
         self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any
     ) -> TrainOutput:
-        """Train as `Trainer` does, from a checkpoint's folder, or with True from the newest
-        undamaged one.
+        """Train as `Trainer` does, from the start or from a checkpoint.
+
+        Args:
+            resume_from_checkpoint: Folder of a checkpoint. True means the newest undamaged one of
+                the run, and None means a new training.
+            *args: Further arguments of `Trainer.train`.
+            **kwargs: Further arguments of `Trainer.train`.
 
         Raises:
             KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
@@ -93,7 +129,9 @@ class ResumableTrainer(Seq2SeqTrainer):
         """
         self._start_counting()
         if hasattr(self.model, "_loading_info"):
-            vars(self.model)["_loading_info"] = {}  # weights that were missing get trained now
+            # Weights that were missing in the model's file are trained from now on, so they
+            # no longer count as missing.
+            vars(self.model)["_loading_info"] = {}
         if resume_from_checkpoint:
             is_newest = resume_from_checkpoint is True
             self._resumed_from = (
@@ -109,10 +147,10 @@ class ResumableTrainer(Seq2SeqTrainer):
 
     @contextlib.contextmanager
     def _catching_stop_signals(self) -> Iterator[None]:
-        """Turn SIGINT and SIGTERM into requests to stop. A second signal ends a single process at
-        once.
+        """Let SIGINT and SIGTERM request a stop instead of ending the process.
 
-        With several processes a second signal changes nothing, because launchers repeat signals.
+        If there is only one process, a second signal ends it at once. With several processes, a
+        second signal changes nothing, because launchers send signals repeatedly.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -140,18 +178,19 @@ class ResumableTrainer(Seq2SeqTrainer):
             restore()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warn as `Trainer` does, but not of tied weights, because a checkpoint stores them only
-        once.
+        """Warn of missing weights as `Trainer` does, but not of tied ones.
+
+        A checkpoint stores tied weights only once.
         """
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """Read the state as `Trainer` does, with two exceptions.
+        """Read the trainer's state from the checkpoint as `Trainer` does, with two exceptions.
 
-        The best checkpoint is looked up in the run's folder, because the folder may have moved. The
-        intervals of logs, evaluations and checkpoints come from the current arguments.
+        The best checkpoint is looked up in the run's folder, because that folder may have been
+        moved. The intervals of logs, evaluations and checkpoints come from the current arguments.
         """
         position: tuple[int, int] = super()._init_training_state(*args, **kwargs)
         if self._resumed_from is not None:
@@ -160,9 +199,9 @@ class ResumableTrainer(Seq2SeqTrainer):
         return position
 
     def _load_callback_state(self) -> None:
-        """Restore what callbacks counted.
+        """Restore the attributes of callbacks from a checkpoint.
 
-        Unlike in `Trainer`, they keep their current arguments.
+        `Trainer` also restores the arguments of callbacks. Here they keep their current ones.
         """
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
@@ -173,7 +212,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                 )
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Run an epoch. After a resume, the first epoch does not load the batches that it skips."""
+        """Run an epoch. After a resume, skip the finished batches without loading them."""
         if self._resumed_from is None:
             super()._run_epoch(*args, **kwargs)
             return
@@ -181,7 +220,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         if self.control.should_training_stop:
             return
         module: Any = transformers.trainer
-        original = module.skip_first_batches  # it would load every batch that it skips
+        original = module.skip_first_batches  # This would load every batch that it skips.
         module.skip_first_batches = self._start_loader_at
         try:
             super()._run_epoch(*args, **kwargs)
@@ -189,16 +228,19 @@ class ResumableTrainer(Seq2SeqTrainer):
             module.skip_first_batches = original
 
     def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
-        """Skip the first batches of this process."""
+        """Return the loader, set to skip this process's first `num_batches` micro-batches."""
         if self._train_loader is not None:
-            return loader  # the stream restores its position
+            return loader  # `_load_sums` has already restored the position of the stream.
         if self.train_batches is None:
             return skip_first_batches(loader, num_batches)
         self.train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
         return loader
 
     def _restore_progress(self, checkpoint: Path) -> None:
-        """Restore the sums of a checkpoint once, and stop the training if it has ended already."""
+        """Restore the checkpoint's sums, and stop a training that had already ended.
+
+        Clear `_resumed_from`, so that this happens only once.
+        """
         self._load_sums(checkpoint)
         self._resumed_from = None
         stoppers = [
@@ -214,8 +256,11 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _load_sums(self, checkpoint: Path) -> None:
         """Restore the sums of a checkpoint and its position in the stream.
 
-        The sums restart from zero if the checkpoint is of another trainer or another number of
-        processes.
+        The sums start at zero instead if another trainer, or another number of processes, saved the
+        checkpoint.
+
+        Raises:
+            ValueError: The number of processes has changed, and the training set is a stream.
         """
         num_processes = len(list(checkpoint.glob(PROGRESS_FILES)))
         if num_processes != self.args.world_size:
@@ -253,13 +298,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     ) -> torch.Tensor:
         """Compute the gradients of a micro-batch.
 
-        On out-of-memory, raise ValueError that suggests half the tokens.
+        If memory runs out, raise ValueError that suggests half as many tokens.
         """
         try:
             return super().training_step(model, inputs, *args, **kwargs)
         except torch.OutOfMemoryError as error:
             if self.train_batches is None and self._train_loader is None:
-                raise  # batched by sentences, not tokens
+                raise  # These batches are bounded by sentences, so the advice would not help.
             num_tokens = inputs["input_ids"].numel() + inputs["labels"].numel()
             raise ValueError(
                 f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} "
@@ -268,20 +313,19 @@ class ResumableTrainer(Seq2SeqTrainer):
             ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """Return the gradient norm of an update. On CPUs, check it before the weights change."""
+        """Return the gradient norm of an update. On a CPU, check it before the weights change."""
         grad_norm = super()._get_grad_norm(model, grad_norm)
-        if not self.args.fp16:  # its loss scaler skips updates that overflow
+        if not self.args.fp16:  # In fp16, the loss scaler skips updates that overflow.
             self._grad_norms = self._grad_norms + grad_norm
         if self.args.device.type == "cpu":
             self._check_finite()
         return grad_norm
 
     def _check_finite(self) -> None:
-        """Raise ValueError if the loss or a gradient is NaN or infinite. This syncs with the
-        device.
+        """Raise ValueError if the loss or a gradient is NaN or infinite.
 
-        Accelerators are checked before each log, evaluation and checkpoint, so that none comes from
-        diverged weights.
+        This waits for the device. On an accelerator it is therefore called only before a log, an
+        evaluation or a checkpoint, so that none of them comes from diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -309,18 +353,25 @@ class ResumableTrainer(Seq2SeqTrainer):
         *args: Any,
         **kwargs: Any,
     ) -> None:
-        """Log, evaluate and save, then stop if a signal asked for it.
+        """Log, evaluate and save as the callbacks decided, then stop if a signal asked for it.
 
-        After the last update of an epoch, do so at the epoch's end, because a resumed training
-        starts the next epoch.
+        transformers calls this twice after the last update of an epoch: after the update, and at
+        the end of the epoch. The first of these calls does nothing. So a checkpoint of this update
+        is saved after the epoch has ended, and a resumed training starts with the next epoch.
+
+        `tr_loss` is ignored: it is the value of `_tr_loss` before `_bring_sums` replaces that.
         """
-        if self.state.epoch == epoch + 1 and self._last_epoch_end != self.state.global_step:
+        # The comparison is exact: after the last update, `epoch` has grown by n / n = 1.0.
+        is_epoch_complete = self.state.epoch == epoch + 1
+        is_first_call = self._last_epoch_end != self.state.global_step
+        if is_epoch_complete and is_first_call:
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
-            # on devices, even for one process
-            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED
-            if self.args.device.type != "cpu" and not is_gathered:
+            # torchrun makes the mode distributed, even for one process. transformers then gathers
+            # the loss on the device before it reads the loss, so the sums must stay there.
+            gathers_on_device = self.args.parallel_mode == ParallelMode.DISTRIBUTED
+            if self.args.device.type != "cpu" and not gathers_on_device:
                 grad_norm = self._bring_sums(grad_norm)
             self._check_finite()
         super()._maybe_log_save_evaluate(
@@ -342,8 +393,9 @@ class ResumableTrainer(Seq2SeqTrainer):
             raise KeyboardInterrupt
 
     def _bring_sums(self, grad_norm: Any) -> Any:
-        """Copy the sums since the last log to the host in one sync, and return the last gradient
-        norm.
+        """Copy the sums since the last log and the gradient norm to the CPU, and return the norm.
+
+        They are copied together, so the CPU waits for the device only once.
         """
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
         copied = iter(
@@ -359,13 +411,14 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _agree_to_stop(self) -> bool:
         """Return True if a signal asked to stop.
 
-        Processes agree every 10 updates, to stop after the same one.
+        Several processes compare their requests every 10 updates, so that all of them stop after
+        the same update.
         """
         if self.args.world_size == 1:
             return self._stop_requested
         if self.state.global_step % _UPDATES_BETWEEN_AGREEMENTS != 0:
             return False
-        # torch.tensor would sync
+        # torch.tensor would wait for the device.
         requests = torch.full((), int(self._stop_requested), device=self.args.device)
         return bool(self.accelerator.reduce(requests, "sum").item())
 
@@ -377,8 +430,9 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- saving ----
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Save a resumable checkpoint in the staging folder, and publish it when every process is
-        done.
+        """Save a resumable checkpoint.
+
+        Write it to the staging folder, and move it to the run when every process is done.
         """
         output_dir, name = Path(self._get_output_dir(trial)), f"checkpoint-{self.state.global_step}"
         staged, checkpoint = output_dir / STAGING_FOLDER / name, output_dir / name
@@ -391,7 +445,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                 publish_checkpoint(staged, output_dir)
             self.accelerator.wait_for_everyone()
         finally:
-            if self.args.should_save:  # only one process, because two would race
+            if self.args.should_save:  # Two processes that delete the same files would collide.
                 clear_staging(output_dir)
         self._last_checkpoint = checkpoint
         if self.args.should_save:
@@ -402,9 +456,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _write_checkpoint(
         self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path
     ) -> None:
-        """Let `Trainer` write a checkpoint to staging, with its final path in the state."""
+        """Let `Trainer` write a checkpoint to the staging folder, and add the sums.
+
+        If it is the best checkpoint, its state names its final path, not the staged one.
+        """
         for callback in self.callback_handler.callbacks:
-            if isinstance(callback, ExportableState):  # `Trainer` saves only callbacks in the state
+            # `Trainer` saves only callbacks that have an entry in the state.
+            if isinstance(callback, ExportableState):
                 vars(self.state)["stateful_callbacks"].setdefault(type(callback).__name__, {})
         self._is_saving = True
         try:
@@ -419,17 +477,19 @@ class ResumableTrainer(Seq2SeqTrainer):
         self.accelerator.wait_for_everyone()
 
     def _save_sums(self, checkpoint: Path) -> None:
-        """Write what `_load_sums` reads, one file for each process."""
+        """Write the file that `_load_sums` reads. Each process has its own."""
         sums = {
             "loss_since_log": self._tr_loss.item(),
             "nll_since_log": float(self._nll_since_log),
             "step_of_last_log": self._globalstep_last_logged,
-            "logged_loss": self._total_loss_scalar,  # sum until the last log line
-            "first_step": self._first_step,  # the update before logged_loss begins
+            # Sum of the losses from update `first_step` (excluded) to the last log line.
+            "logged_loss": self._total_loss_scalar,
+            "first_step": self._first_step,
             "bf16": self.args.bf16,
             "data": None if self._train_loader is None else self._train_loader.state_dict(),
         }
-        checkpoint.mkdir(parents=True, exist_ok=True)  # another process may be later
+        # The process that makes the folder may be slower than this one.
+        checkpoint.mkdir(parents=True, exist_ok=True)
         write_json(checkpoint / self._sums_file(), sums)
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -440,12 +500,13 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- the end ----
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """End the training as `Trainer` does, the remaining loss averaged over all processes."""
+        """End the training as `Trainer` does, but average the unlogged loss over all processes."""
         if self._resumed_from is not None:
             self._restore_progress(self._resumed_from)
         self._check_finite()
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
-        # 1 would delete the newest checkpoint
+        # With `save_total_limit=1`, `Trainer` would delete the newest checkpoint here if an older
+        # one is the best.
         limit, self.args.save_total_limit = self.args.save_total_limit, None
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
         self.args.save_total_limit = limit

@@ -20,15 +20,18 @@ def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
         d_model: Width of the model.
         warmup_steps: Number of updates of the warm-up.
 
-    Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5, 6.99e-4 for the base
-    model.
+    Paper: section 5.3, equation 3. At step = warmup, the learning rate is (d_model * warmup)^-0.5,
+    which is 6.99e-4 for the base model.
     """
     return float((d_model * warmup_steps) ** -0.5)
 
 
 def warmup_inverse_sqrt_factor(step: int, warmup_steps: int) -> float:
-    """Return the learning rate of update number `step`, from 1, as a fraction of the peak, in (0,
-    1].
+    """Return an update's learning rate as a fraction of the peak, in (0, 1].
+
+    Args:
+        step: Number of the update, from 1.
+        warmup_steps: Number of updates of the warm-up.
     """
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
 

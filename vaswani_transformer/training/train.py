@@ -68,36 +68,38 @@ def train(
     num_proc: int | None = None,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
-    """Train the model of a recipe and save it to a folder, ready for `from_pretrained` and
-    `pipeline`.
+    """Train the model of a recipe, and save it to a folder for `from_pretrained` and `pipeline`.
 
-    The folder gets the final model (as the recipe says: the average of the newest snapshots, the
-    best checkpoint, or the last update), tokenizer, card, `recipe.json`, `train_results.json`, the
-    log in `trainer_state.json`, resumable checkpoints and snapshots. Under torchrun or `accelerate
-    launch` every process calls this with the same arguments.
+    The folder gets the final model, its tokenizer and card, `recipe.json`, `train_results.json`,
+    the log in `trainer_state.json`, resumable checkpoints and snapshots. The recipe decides whether
+    the final model is the average of the newest snapshots, the best checkpoint, or the model after
+    the last update. Under torchrun or `accelerate launch`, every process calls this function with
+    the same arguments.
 
     Args:
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
-        overwrite: Delete the run in the folder after the data have been read.
+        overwrite: Delete the run in the folder, once the data have been read.
         resume: Resume from the newest checkpoint in the folder. Without a checkpoint, start a new
             run there.
-        bf16: Compute in bfloat16 where it is safe; weights stay in float32.
+        bf16: Compute in bfloat16 by autocast; weights stay in float32.
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard"
             writes into `output_dir/runs`.
-        num_proc: Processes that tokenize the data; None means all cores for a large corpus.
-        compute_metrics: Function of `Trainer` that scores the translations of the validation set,
-            in the set's order. `metric_for_best_model` may be one of its figures. None computes
-            `inference.METRICS`.
+        num_proc: Number of processes that tokenize the data; None means as many as the corpus is
+            worth, see `tokenize_corpus`.
+        compute_metrics: The argument of `Trainer`: a function that scores the translations of the
+            validation set, which it gets in the set's order. `metric_for_best_model` may name one
+            of its figures. None means the scores of `inference.METRICS`.
 
     Returns:
-        The content of `train_results.json`: the `train_*` figures of transformers, cost (see
-        `measure_cost`), layout, number of updates, pairs, parameters and averaged snapshots, and
-        pairs dropped by cleaning. `train_text` is what `check_text` found. Validations are
-        `last_eval_*` (last one of the training), `best_eval_*` (best by `metric_for_best_model`, if
-        it chooses a checkpoint or the end) and `average_eval_*` (averaged weights, if they are the
-        final model).
+        The content of `train_results.json`: the `train_*` figures of transformers, the cost (see
+        `measure_cost`), the numbers of processes and accumulation steps, of updates, pairs,
+        parameters and averaged snapshots, and of pairs that cleaning dropped. `train_text` is the
+        report of `check_text`. `last_eval_*` is the last validation of the training. `best_eval_*`
+        is the best one by `metric_for_best_model`, if that chooses a checkpoint or the end of the
+        training. `average_eval_*` is the validation of the averaged weights, if they are the final
+        model.
 
     Raises:
         ValueError: If the folder holds another run, a value does not fit, or the loss is not
@@ -106,10 +108,13 @@ def train(
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
     """
-    is_main = os.environ.get("RANK", "0") == "0"
+    is_main = os.environ.get("RANK", "0") == "0"  # There are no training arguments to ask yet.
     output_dir = Path(output_dir)
-    with locking(output_dir) if is_main else contextlib.nullcontext():
+    lock = locking(output_dir) if is_main else contextlib.nullcontext()
+    with lock:
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        # A finished run may have no checkpoint. It can then be resumed only if nothing is left to
+        # do. Otherwise `take_up_checkpoint` raises an error, so that the model is not deleted.
         has_model = (output_dir / WEIGHTS_FILE).is_file()
         can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
@@ -128,7 +133,7 @@ def train(
         )
         try:
             for tracker in get_reporting_integration_callbacks(arguments.report_to):
-                tracker()  # fails for a missing package before anything is deleted
+                tracker()  # raises an error for a missing package, before anything is deleted
         except RuntimeError as error:
             raise ImportError(str(error)) from error
         checkpoint = take_up_checkpoint(arguments) if can_resume else None
@@ -138,11 +143,11 @@ def train(
                 f"`max_steps` must be at least {finished_steps}, the updates the run to resume has "
                 f"made, got {recipe.max_steps}. Pass a larger number."
             )
-        # nobody writes before all have read the folder
+        # Every process has read the folder before the main process writes to it.
         arguments.distributed_state.wait_for_everyone()
         with arguments.main_process_first(local=False, desc="preparing the data"):
             data = prepare_data(recipe, arguments, checkpoint, num_proc)
-            if arguments.process_index == 0:
+            if is_main:
                 if checkpoint is None:
                     clear_run(output_dir)
                     output_dir.mkdir(parents=True, exist_ok=True)
@@ -151,9 +156,9 @@ def train(
         text_report = check_text(recipe, data.texts) if is_main else None
         for corpus in data.corpora:
             if len(data.corpora) > 1:
-                report = f": {corpus['report']}" if corpus["report"] else ""
+                report = f": {corpus.report}" if corpus.report else ""
                 logger.info(
-                    f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}."
+                    f"Training corpus {corpus.name}, {corpus.weight} times an epoch{report}."
                 )
         if data.report is not None:
             logger.info(f"Training data: {data.report}.")
@@ -164,18 +169,20 @@ def train(
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
-    """Return a newly initialized model of the recipe, with the recipe's search in its generation
-    config.
+    """Return a newly initialized model of the recipe.
+
+    Its generation config contains the recipe's settings for the search.
     """
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
-    # The pipeline warns of longer sources.
+    # The pipeline warns of sources that are longer than this.
     longest = (
         recipe.max_tokens_per_sentence
         if recipe.streaming
         else int(pair_lengths(data.train)[0].max())
     )
-    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
+    # A generation config accepts and saves any attribute.
+    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]
     return model
 
 
@@ -189,15 +196,15 @@ def fit_to_minutes(
 ) -> Recipe:
     """Return the recipe with as many updates as fit into these minutes on this machine.
 
-    A twentieth of the minutes is spent on timing the first updates in a temporary folder. A tenth
-    is reserved for validations and checkpoints.
+    The first updates of a training in a temporary folder are timed, which takes a twentieth of the
+    minutes. A tenth of the minutes is reserved for validations and checkpoints.
 
     Args:
         recipe: What to train.
         minutes: Duration of the training.
-        keep: Fields of the recipe that do not change; see `laid_out`.
-        num_proc: Processes that tokenize the data.
-        **options: `bf16` and `use_cpu`.
+        keep: Names of the recipe's fields that must not change; see `laid_out`.
+        num_proc: Number of processes that tokenize the data.
+        **options: `bf16` and `use_cpu` of `train`.
 
     Raises:
         ValueError: If `minutes` does not fit, there are several processes, or the recipe cannot be
@@ -224,13 +231,15 @@ def fit_to_minutes(
         trainer = build_trainer(
             timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model
         )
-        trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # nothing to save
+        # A signal ends the timing at once, because there is nothing to save.
+        trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]
         pace = PaceCallback(3 * minutes)
         trainer.add_callback(pace)
         trainer.remove_callback(LogLines)
         trainer.train()
         del trainer
-        clear_device_cache(garbage_collection=True)  # the training will measure free memory
+        # The training will measure the free memory of the device.
+        clear_device_cache(garbage_collection=True)
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
     logger.info(
         f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} "
@@ -247,11 +256,12 @@ def training_arguments(
     use_cpu: bool = False,
     report_to: str | list[str] = "none",
 ) -> VaswaniTransformerTrainingArguments:
-    """Return the training arguments of a recipe. Without an accelerator they use the CPU."""
+    """Return the training arguments of a recipe. They use the CPU if there is no accelerator."""
     values = recipe.trainer_values()
     if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
-        values["save_steps"] = recipe.eval_steps  # the best checkpoint must have been saved
+        # Every validated model is saved, so that the best one can be loaded at the end.
+        values["save_steps"] = recipe.eval_steps
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
     if recipe.dataloader_num_workers is None:
@@ -263,7 +273,7 @@ def training_arguments(
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.generation_num_beams > 0,
         logging_first_step=True,
-        # seconds; others wait while the first process prepares a large corpus
+        # In seconds. The other processes wait while the main one prepares a large corpus.
         ddp_timeout=4 * 3600,
         disable_tqdm=not sys.stderr.isatty(),
         report_to=report_to,
@@ -278,7 +288,11 @@ def build_trainer(
     make_model: Callable[[Recipe, RunData], PreTrainedModel],
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
-    """Return a trainer with a new model, the recipe's data and its callbacks."""
+    """Return a trainer with a new model, the recipe's data and its callbacks.
+
+    The trainer works with a copy of `arguments`, and changes `gradient_accumulation_steps` and some
+    others there. Use `trainer.args` after this call.
+    """
     if (
         compute_metrics is None
         and recipe.target_language is None
@@ -306,7 +320,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """Describe the coming training in one paragraph.
 
-    Warn of a warm-up or snapshots that it does not reach.
+    Warn if it ends before the warm-up does, or before the first snapshot.
     """
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup = int(args.warmup_steps)
@@ -346,7 +360,10 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
-    """Raise an error for a recipe that would fail after an old run is deleted, or hours later."""
+    """Raise an error for a recipe that would fail later, after the old run has been deleted.
+
+    Such a failure may come only after hours of training.
+    """
     recipe.model_config()
     corpora = recipe.train_corpora()
     if not corpora:
@@ -378,7 +395,7 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     if has_validation and recipe.generation_num_beams > 0:
         from ..inference.metrics import score_translations
 
-        # fails for a missing package
+        # raises an error now if a package for the scores is missing
         scores = score_translations(["."], ["."], recipe.target_language)
     known = [name for name in DECIDING if name in scores or name not in METRICS]
     if recipe.decides_by_validation and recipe.metric_for_best_model not in known:
@@ -395,11 +412,11 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
 def check_output_dir(
     output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool
 ) -> None:
-    """Refuse a folder with a run that would be lost or cannot be resumed.
+    """Raise an error if the folder has a run that would be lost, or that cannot be resumed.
 
     Raises:
         ValueError: If another run would be lost, or the run to resume has another recipe.
-        FileNotFoundError: If the folder holds parts of a run to resume, but no recipe.
+        FileNotFoundError: If the folder has parts of a run to resume, but no recipe.
     """
     output_dir = Path(output_dir)
     if overwrite and resume:
@@ -422,7 +439,7 @@ def check_output_dir(
 
 
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
-    """Return the results of a finished run of exactly this recipe, else None."""
+    """Return the results of a run if it has finished exactly this recipe, and otherwise None."""
     if not (output_dir / TRAIN_RESULTS_FILE).is_file():
         return None
     results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
@@ -457,7 +474,7 @@ def finish_run(
 ) -> dict[str, Any]:
     """Write the final model, results and card into the run's folder, and return the results.
 
-    Every process calls it after the last update.
+    Every process must call this function after the last update.
     """
     args, batches, output_dir = trainer.args, trainer.train_batches, Path(trainer.args.output_dir)
     num_averaged = _write_model(recipe, trainer)
@@ -473,9 +490,9 @@ def finish_run(
     if len(data.corpora) > 1:
         figures["train_corpora"] = [
             {
-                "name": corpus["name"],
-                "weight": corpus["weight"],
-                "pairs": corpus["report"] and corpus["report"].num_kept,
+                "name": corpus.name,
+                "weight": corpus.weight,
+                "pairs": corpus.report and corpus.report.num_kept,
             }
             for corpus in data.corpora
         ]
@@ -510,10 +527,11 @@ def finish_run(
 
 
 def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
-    """Write the final model and return the number of averaged snapshots. Every process calls it.
+    """Write the final model and return the number of averaged snapshots.
 
     The files are written to a staging folder and then renamed, because a half-written file would
-    block a resume.
+    prevent a resume. Every process must call this function. The number is 0 in all but the main
+    process.
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"
@@ -525,7 +543,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
             saved = {path.name: path.replace(output_dir / path.name) for path in staged.iterdir()}
             for path in output_dir.glob(CODE_FILES):
-                if path.name not in saved:  # saved by an earlier version
+                if path.name not in saved:  # An earlier version of the package saved this file.
                     path.unlink()
     finally:
         if trainer.is_world_process_zero():
@@ -534,8 +552,9 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Rename the test results of an earlier model of the run, from before a resume, and delete its
-    curves.
+    """Rename the test results of the run's earlier model, and delete its curves.
+
+    There is such a model if the run was finished, and then resumed for more updates.
     """
     results = output_dir / TRAIN_RESULTS_FILE
     if (
@@ -550,8 +569,9 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Return the last validation as `last_eval_*` and the best by `metric_for_best_model` as
-    `best_eval_*`.
+    """Return the figures of the last validation (`last_eval_*`) and the best (`best_eval_*`).
+
+    `metric_for_best_model` decides which one is the best.
     """
     figures: dict[str, float] = {}
     for entry in trainer.state.log_history:
@@ -563,15 +583,15 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Load the averaged weights and return their `average_eval_*`. Every process calls it.
+    """Load the averaged weights and return the figures of their validation, `average_eval_*`.
 
-    Returns:
-        The figures; empty without a validation set.
+    The result is empty if there is no validation set. Every process must call this function.
     """
     dataset: Any = trainer.eval_dataset
     if dataset is None:
         return {}
     weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
-    trainer.model.load_state_dict(weights, strict=False)  # the file has each tied tensor once
+    # Not strict, because the file contains each tied tensor only once.
+    trainer.model.load_state_dict(weights, strict=False)
     trainer.args.prediction_loss_only = not trainer.args.predict_with_generate
     return trainer.predict(dataset, metric_key_prefix="average_eval").metrics or {}
