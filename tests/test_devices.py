@@ -12,7 +12,7 @@ import pytest
 import torch
 from accelerator import waits
 from maps import attention_maps
-from tiny import SENTENCES, make_model
+from tiny import SENTENCES, SMALLEST, make_model
 from transformers import pipeline
 
 from vaswani_transformer import beam_search_vaswani_transformer as fast_search
@@ -30,7 +30,7 @@ def models(accel):
     """A model on the host and its copy on the device; their translations are as long as the source
     at most.
     """
-    on_host = make_model(scale=3.0)
+    on_host = make_model(scale=3.0, **SMALLEST)
     on_host.generation_config.max_new_tokens_over_source = 0
     return on_host, copy.deepcopy(on_host).to(accel)
 

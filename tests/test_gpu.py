@@ -152,13 +152,18 @@ def test_training_that_was_stopped_and_resumed_is_the_whole_one_bit_for_bit(
 # ---- waits ----
 
 
-@BEAMS
 @pytest.mark.parametrize(
-    "options", [ENDLESS, {"suppress_tokens": [2]}], ids=["captured", "with a processor"]
+    ("options", "num_beams"),
+    [
+        (ENDLESS, 4),
+        pytest.param(ENDLESS, 1, marks=pytest.mark.heavy),
+        pytest.param({"suppress_tokens": [2]}, 4, marks=pytest.mark.heavy),
+        ({"suppress_tokens": [2]}, 1),
+    ],
 )
 def test_decoding_waits_a_quarter_of_a_step_at_most(device, options, num_beams):
     """Whether there are numbers, and how many sentences are open, every eighth step."""
-    model = make_model().to(device)
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1).to(device)
     counts = []
     for num_steps in (8, 40):
         with waits() as found:
