@@ -147,7 +147,8 @@ def cudnn_attention():
 def test_decoding_on_a_device_leaves_out_cudnns_attention(
     models, tiny_tokenizer, use, cudnn_attention
 ):
-    model, found = models[1], []
+    model = models[1]
+    found = []
     cudnn_attention(True)
     for module in (model, model.model.encoder):
         module.register_forward_pre_hook(
@@ -179,7 +180,8 @@ def test_a_model_on_a_device_computes_in_bfloat16_where_that_is_asked_for(accel,
 def test_batches_of_the_pipeline_on_a_device_are_bounded_by_tokens_alone(
     models, tiny_tokenizer, monkeypatch
 ):
-    model, rows = models[1], []
+    model = models[1]
+    rows = []
     pipe = pipeline(
         "translation", model=model, tokenizer=tiny_tokenizer, device=model.device, max_new_tokens=1
     )

@@ -179,7 +179,8 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
         *options.split(), max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None
     )
     assert main([*command, "--resume"]) == 0
-    recipe, said = Recipe.load("run"), capsys.readouterr()
+    recipe = Recipe.load("run")
+    said = capsys.readouterr()
     assert "run holds no run to resume" in said.err and "keeps its" not in said.err
     assert f"{recipe.max_steps:,} updates in about 0.02 minutes." in said.err
     assert re.findall(r"(?m)^update 1 of ([\d,]+) ", said.err) == [f"{recipe.max_steps:,}"]
@@ -247,7 +248,8 @@ def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
 def test_pace_is_the_mean_from_the_third_update_on_until_the_limit(tmp_path, monkeypatch):
     times = [0.0, 100.0, 103.0, 105.0, 109.0]  # seconds at the ends of the updates
     monkeypatch.setattr("time.perf_counter", iter(times).__next__)
-    pace, control = PaceCallback(limit=107.0), TrainerControl()
+    pace = PaceCallback(limit=107.0)
+    control = TrainerControl()
     stopped = []
     for _ in times:
         pace.on_step_end(TrainingArguments(str(tmp_path), use_cpu=True), TrainerState(), control)

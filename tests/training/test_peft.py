@@ -112,7 +112,8 @@ def test_lora_model_is_scored_by_its_translations(make_lora_trainer, untranslate
 @pytest.mark.slow
 def test_lora_model_resumes_from_its_own_checkpoint(make_lora_trainer):
     make_lora_trainer(save_strategy="steps", save_steps=2, max_steps=2).train()
-    resumed, whole = make_lora_trainer(), make_lora_trainer()
+    resumed = make_lora_trainer()
+    whole = make_lora_trainer()
     resumed.train(resume_from_checkpoint=True)
     whole.train()
     check_same_weights(whole, resumed)

@@ -26,7 +26,8 @@ def make_stream(num_shards=3):
 
 def recorded(trainer):
     """Batches that the trainer takes, recorded while it trains."""
-    batches, step = [], trainer.training_step
+    batches = []
+    step = trainer.training_step
 
     def record(model, inputs, *args, **kwargs):
         batches.append({name: tensor.clone() for name, tensor in inputs.items()})
