@@ -172,7 +172,8 @@ def _note_warning(found, message, *_):
 
 def _place():
     """The innermost line of the package, or else of whoever called torch."""
-    frame, first = sys._getframe(1), None
+    frame = sys._getframe(1)
+    first = None
     while frame is not None:
         path = frame.f_code.co_filename
         if "/vaswani_transformer/" in path:

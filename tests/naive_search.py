@@ -34,7 +34,8 @@ def gnmt_score(log_prob, length, alpha, offset=5):
 
 def exhaustive_search(model, source, alpha, limit):
     """Every output up to the limit as [(GNMT score, tokens after <s>)], best first."""
-    finished, running = [], [(0.0, [1])]
+    finished = []
+    running = [(0.0, [1])]
     for length in range(1, limit + 1):
         candidates, running = continuations(model, source, running), []
         for candidate in candidates:
@@ -54,7 +55,8 @@ def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, offset=5, prefi
     are among the best `num_beams`, and the best `num_beams` of the others run on. At the limit
     everything ends.
     """
-    running, finished = [(0.0, list(prefix))], []
+    running = [(0.0, list(prefix))]
+    finished = []
     for length in range(1, limit + 1):
         candidates = best(continuations(model, source, running), 2 * num_beams)
         is_end = [tokens[-1] == 2 or length == limit for _, tokens in candidates]

@@ -108,7 +108,8 @@ def count_other_outputs(model, sentences, found, expected, alpha=None):
     """Sentences of which two searches found other tokens; raises where that is more than a
     near-tie.
     """
-    exact_model, num_other = copy.deepcopy(model).double(), 0
+    exact_model = copy.deepcopy(model).double()
+    num_other = 0
     alpha = model.generation_config.length_penalty if alpha is None else alpha
     for sentence, *outputs in zip(sentences, found, expected, strict=True):
         one, other = map(without_padding, outputs)

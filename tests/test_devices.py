@@ -12,7 +12,7 @@ import pytest
 import torch
 from accelerator import waits
 from maps import attention_maps
-from tiny import SENTENCES, make_model
+from tiny import SENTENCES, SMALLEST, make_model
 from transformers import pipeline
 
 from vaswani_transformer import beam_search_vaswani_transformer as fast_search
@@ -30,7 +30,7 @@ def models(accel):
     """A model on the host and its copy on the device; their translations are as long as the source
     at most.
     """
-    on_host = make_model(scale=3.0)
+    on_host = make_model(scale=3.0, **SMALLEST)
     on_host.generation_config.max_new_tokens_over_source = 0
     return on_host, copy.deepcopy(on_host).to(accel)
 
@@ -147,7 +147,8 @@ def cudnn_attention():
 def test_decoding_on_a_device_leaves_out_cudnns_attention(
     models, tiny_tokenizer, use, cudnn_attention
 ):
-    model, found = models[1], []
+    model = models[1]
+    found = []
     cudnn_attention(True)
     for module in (model, model.model.encoder):
         module.register_forward_pre_hook(
@@ -179,7 +180,8 @@ def test_a_model_on_a_device_computes_in_bfloat16_where_that_is_asked_for(accel,
 def test_batches_of_the_pipeline_on_a_device_are_bounded_by_tokens_alone(
     models, tiny_tokenizer, monkeypatch
 ):
-    model, rows = models[1], []
+    model = models[1]
+    rows = []
     pipe = pipeline(
         "translation", model=model, tokenizer=tiny_tokenizer, device=model.device, max_new_tokens=1
     )

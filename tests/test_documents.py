@@ -64,7 +64,8 @@ def saying(checkpoint, monkeypatch):
     """
 
     def make(say):
-        pipe, seen = pipeline("translation", model=str(checkpoint)), []
+        pipe = pipeline("translation", model=str(checkpoint))
+        seen = []
 
         def generate(input_ids, num_return_sequences=1, **_):
             texts = pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True)
@@ -552,11 +553,16 @@ def test_streamer_gets_the_words_of_every_sentence_as_they_are_found(translate):
 
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams):
-    text, tokenizer, model = "A dog runs. Two women read.", translate.tokenizer, translate.model
+    text = "A dog runs. Two women read."
+    tokenizer = translate.tokenizer
+    model = translate.model
     for prefix in ("Ein H", "Zwei Frauen ", "\u00c4", ""):
         ids = tokenizer(prefix.rstrip())["input_ids"][:-1]
-        start = {"decoder_input_ids": torch.tensor([[1, *ids]])}
-        found = model.generate(**tokenizer(text, return_tensors="pt"), **start, num_beams=num_beams)
+        found = model.generate(
+            **tokenizer(text, return_tensors="pt"),
+            decoder_input_ids=torch.tensor([[1, *ids]]),
+            num_beams=num_beams,
+        )
         expected = tokenizer.decode(found[0], skip_special_tokens=True)
         assert expected.startswith(prefix.rstrip())
         assert translate(text, target_prefix=prefix, num_beams=num_beams) == [
@@ -572,10 +578,8 @@ def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams)
 
 
 def test_scores_are_means_of_the_log_probabilities_that_the_search_found(translate):
-    texts, options = (
-        ["A dog runs.", "Two women read a book."],
-        {"num_return_sequences": 2, "length_penalty": 0.0},
-    )
+    texts = ["A dog runs.", "Two women read a book."]
+    options = {"num_return_sequences": 2, "length_penalty": 0.0}
     found = translate([*texts, ""], return_scores=True, **options)
     assert found.pop() == [{"translation_text": "", "score": None, "words": []}] * 2
     for text, translations in zip(texts, found, strict=True):

@@ -60,14 +60,6 @@ def untied_double():
     return make_model(scale=2.5, tie_word_embeddings=False).double()
 
 
-def make_library_trainer(model, tokenizer, rows, folder, **options):
-    arguments = Seq2SeqTrainingArguments(
-        output_dir=str(folder / "run"), use_cpu=True, report_to="none", disable_tqdm=True, **options
-    )
-    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
-    return Seq2SeqTrainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
-
-
 # ---- LoRA ----
 
 
@@ -75,8 +67,10 @@ def make_library_trainer(model, tokenizer, rows, folder, **options):
 def test_merged_adapter_gives_the_logits_and_translations_of_the_unmerged(
     adapt, tiny_batch, source, targets
 ):
-    plain, model = untied_double(), adapt(untied_double(), targets)
-    logits, merged = model(**tiny_batch).logits, copy.deepcopy(model).merge_and_unload()
+    plain = untied_double()
+    model = adapt(untied_double(), targets)
+    logits = model(**tiny_batch).logits
+    merged = copy.deepcopy(model).merge_and_unload()
     torch.testing.assert_close(merged(**tiny_batch).logits, logits, rtol=1e-9, atol=1e-9)
     for num_beams in (1, 4):
         unmerged = model.generate(**source, num_beams=num_beams)
@@ -131,7 +125,8 @@ def test_merged_copies_of_embeddings_survive_save_and_reload(
     with_copies, tiny_batch, tiny_tokenizer, tmp_path, num_saves
 ):
     merged = with_copies.merge_and_unload()
-    model, logits = merged, merged(**tiny_batch).logits
+    model = merged
+    logits = merged(**tiny_batch).logits
     for _ in range(num_saves):
         model.save_pretrained(tmp_path / "merged")
         model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "merged")
@@ -205,9 +200,16 @@ def test_new_entries_learn_and_the_model_comes_back_tied_and_whole(tiny_tokenize
     model = make_model()
     model.resize_token_embeddings(310)
     rows = [{"input_ids": [5, 305, 2], "labels": [301, 302, 2]}] * 8
-    make_library_trainer(
-        model, tiny_tokenizer, rows, tmp_path, max_steps=60, learning_rate=0.01
-    ).train()
+    arguments = Seq2SeqTrainingArguments(
+        output_dir=str(tmp_path / "run"),
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+        max_steps=60,
+        learning_rate=0.01,
+    )
+    collator = DataCollatorForSeq2Seq(tiny_tokenizer, model=model)
+    Seq2SeqTrainer(model, arguments, collator, train_dataset=rows).train()
     assert model.eval().generate(torch.tensor([[5, 305, 2]]))[0].tolist() == [1, 301, 302, 2]
     model.save_pretrained(tmp_path / "saved")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")

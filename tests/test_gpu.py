@@ -81,7 +81,9 @@ def test_decoding_is_captured_and_finds_what_it_finds_uncaptured_and_on_the_cpu(
     expected = decode(on_host, num_beams=num_beams, **ENDLESS)
     if where == "cpu":
         request.getfixturevalue("as_on_a_device")
-    capture, is_captured, model = fast_search.capture, [], copy.deepcopy(on_host).to(where)
+    capture = fast_search.capture
+    is_captured = []
+    model = copy.deepcopy(on_host).to(where)
 
     def noted(step, device):
         replay = capture(step, device)
@@ -113,15 +115,15 @@ class Gradients(TrainerCallback):
 def test_update_in_each_precision_is_nearly_that_of_the_cpu_in_fp32(
     make_trainer, where, precision, error
 ):
-    losses, directions = [], []
+    losses = []
+    directions = []
     for device, kind in (("cpu", "fp32"), (where, precision)):
-        gradients, options = Gradients(), {} if kind == "fp32" else {kind: True}
+        gradients = Gradients()
+        options = {} if kind == "fp32" else {kind: True}
         trainer = make_trainer(device, max_steps=1, extra={"callbacks": [gradients]}, **options)
         if kind == "fp16":  # accelerate has it on GPUs alone
-            trainer.accelerator.native_amp, trainer.accelerator.scaler = (
-                True,
-                torch.amp.GradScaler(where),
-            )
+            trainer.accelerator.native_amp = True
+            trainer.accelerator.scaler = torch.amp.GradScaler(where)
         trainer.train()
         losses.append(trainer.state.log_history[0]["loss"])
         directions.append(gradients.direction)
@@ -152,13 +154,18 @@ def test_training_that_was_stopped_and_resumed_is_the_whole_one_bit_for_bit(
 # ---- waits ----
 
 
-@BEAMS
 @pytest.mark.parametrize(
-    "options", [ENDLESS, {"suppress_tokens": [2]}], ids=["captured", "with a processor"]
+    ("options", "num_beams"),
+    [
+        (ENDLESS, 4),
+        pytest.param(ENDLESS, 1, marks=pytest.mark.heavy),
+        pytest.param({"suppress_tokens": [2]}, 4, marks=pytest.mark.heavy),
+        ({"suppress_tokens": [2]}, 1),
+    ],
 )
 def test_decoding_waits_a_quarter_of_a_step_at_most(device, options, num_beams):
     """Whether there are numbers, and how many sentences are open, every eighth step."""
-    model = make_model().to(device)
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1).to(device)
     counts = []
     for num_steps in (8, 40):
         with waits() as found:

@@ -91,7 +91,8 @@ def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate
 @pytest.fixture
 def batches(translate, monkeypatch):
     """Shapes of the batches that `generate` was given."""
-    shapes, generate = [], translate.model.generate
+    shapes = []
+    generate = translate.model.generate
     monkeypatch.setattr(
         translate.model,
         "generate",
@@ -213,27 +214,28 @@ def test_a_checkpoint_with_missing_tensors_is_refused(tiny_tokenizer):
 def marian():
     """A tiny model of another package."""
     torch.manual_seed(0)
-    sizes = {
-        "d_model": 16,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "encoder_ffn_dim": 16,
-        "decoder_ffn_dim": 16,
-    }
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    tokens = {
-        "pad_token_id": 0,
-        "eos_token_id": 2,
-        "decoder_start_token_id": 0,
-        "forced_eos_token_id": None,
-    }
-    return MarianMTModel(MarianConfig(vocab_size=300, **sizes, **heads, **tokens)).eval()
+    config = MarianConfig(
+        vocab_size=300,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
+    )
+    return MarianMTModel(config).eval()
 
 
 def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_for(
     tiny_tokenizer, marian, monkeypatch
 ):
-    seen, generate = [], marian.generate
+    seen = []
+    generate = marian.generate
 
     def noting(input_ids, **options):
         seen.append(tiny_tokenizer.decode(input_ids[0]))

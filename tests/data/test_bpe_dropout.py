@@ -66,9 +66,12 @@ def naive_draw(ranks, word, rate, rng):
 
 
 def test_draws_are_as_likely_as_the_papers(tokenizer):
-    word, rate, number = "there", 0.3, 4000
+    word = "there"
+    rate = 0.3
+    number = 4000
     (row,) = rows_of(tokenizer, [word])
-    dropout, rng = BpeDropout(tokenizer, rate), random.Random(0)
+    dropout = BpeDropout(tokenizer, rate)
+    rng = random.Random(0)
     token = tokenizer.convert_ids_to_tokens
     ours = Counter(
         tuple(token(list(dropout(row, 0, each)["input_ids"])[:-1])) for each in range(number)
@@ -164,7 +167,8 @@ IS_SPACED = {"Chinese": False, "Thai": False, "Hindi": True, "English": True}
 
 def make_sentences(language, number, seed):
     """Different random sentences of 8 to 16 words."""
-    words, rng = WORDS[language].split(), random.Random(seed)
+    words = WORDS[language].split()
+    rng = random.Random(seed)
     space = " " if IS_SPACED[language] else ""
     sentences = set()
     while len(sentences) < number:
@@ -191,7 +195,7 @@ TEXT = st.lists(PART, max_size=40).map("".join)
 
 @given(text=TEXT)
 @settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_text_with_it(
     of_many_scripts, text
@@ -203,18 +207,15 @@ def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_te
     assert "".join(token(drawn)) == "".join(token(row["labels"]))
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.4])
 @pytest.mark.parametrize("language", WORDS)
-def test_as_many_sentences_change_and_grow_as_by_the_papers_algorithm(
-    of_many_scripts, language, rate
-):
-    dropout, rng, ranks = (
-        BpeDropout(of_many_scripts, rate),
-        random.Random(0),
-        ranks_of(of_many_scripts),
-    )
+def test_as_many_sentences_change_and_grow_as_by_the_papers_algorithm(of_many_scripts, language):
+    rate = 0.2
+    dropout = BpeDropout(of_many_scripts, rate)
+    rng = random.Random(0)
+    ranks = ranks_of(of_many_scripts)
     split = of_many_scripts.backend_tokenizer.pre_tokenizer.pre_tokenize_str
-    growth, is_changed = [], []
+    growth = []
+    is_changed = []
     for place, sentence in enumerate(make_sentences(language, 300, seed=1)):
         (row,) = rows_of(of_many_scripts, [sentence])
         whole = of_many_scripts.convert_ids_to_tokens(row["labels"][:-1])

@@ -53,7 +53,7 @@ ANY = (
 )
 
 
-@fuzz(28_000, short=180, overrides=ANY)
+@fuzz(28_000, short=100, overrides=ANY)
 def test_any_values_make_a_config_that_works_and_survives_saving_or_are_refused_by_name(overrides):
     try:
         config = make_config(**overrides)

@@ -31,7 +31,7 @@ def translator(folder):
     return translator
 
 
-@fuzz(500, short=20, some=TEXTS, batch_size=st.sampled_from([None, 1, 2, 5]))
+@fuzz(500, short=8, some=TEXTS, batch_size=st.sampled_from([None, 1, 2, 5]))
 def test_each_text_has_one_translation_in_its_place_whatever_the_batch(
     translator, some, batch_size
 ):
@@ -51,7 +51,7 @@ def test_what_is_no_text_is_refused_wherever_it_stands(translator, some, bad):
         translator([*some, bad])
 
 
-@fuzz(500, short=15, content=good_files, n_best=st.sampled_from([None, 2]))
+@fuzz(500, short=8, content=good_files, n_best=st.sampled_from([None, 2]))
 def test_a_file_has_as_many_lines_after_translation_as_before(
     translator, tmp_path_factory, content, n_best
 ):

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from safetensors.torch import load_file, save_file
+from tiny import SMALLEST, make_model
 from transformers import pipeline
 
 from vaswani_transformer.inference.loading import load_for_inference, load_tokenizer
@@ -121,13 +122,15 @@ def watched(tmp_path):
     WATCH.folder = None
 
 
-@pytest.fixture
-def folder(tiny_model, tiny_tokenizer, tmp_path):
-    """A model, and beside it, under `outside`, another with code that leaves a mark."""
-    tiny_model.generation_config.max_new_tokens_over_source = 2
-    tiny_model.save_pretrained(tmp_path / "model")
-    tiny_tokenizer.save_pretrained(tmp_path / "model")
-    outside = shutil.copytree(tmp_path / "model", tmp_path / "outside")
+@pytest.fixture(scope="module")
+def untouched(tiny_tokenizer, tmp_path_factory):
+    """A model, and beside it, under `outside`, another."""
+    folder = tmp_path_factory.mktemp("untouched") / "model"
+    model = make_model(**SMALLEST)
+    model.generation_config.max_new_tokens_over_source = 2
+    model.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    outside = shutil.copytree(folder, folder.parent / "outside")
     weights = load_file(outside / "model.safetensors")
     save_file(
         {name: tensor * 3 for name, tensor in weights.items()},
@@ -138,8 +141,21 @@ def folder(tiny_model, tiny_tokenizer, tmp_path):
     ids = vocabulary["model"]["vocab"]
     ids["A"], ids["B"] = ids["B"], ids["A"]
     (outside / "tokenizer.json").write_text(json.dumps(vocabulary))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(untouched):
+    """What use of it gives."""
+    return use(untouched)
+
+
+@pytest.fixture
+def folder(untouched, tmp_path):
+    """A copy of it beside a copy of the other, with code that leaves a mark."""
+    shutil.copytree(untouched.parent, tmp_path, dirs_exist_ok=True)
     mark = f"import os\nos.mkdir({str(tmp_path / 'mark')!r})\nclass Evil: pass\n"
-    (outside / "evil.py").write_text(mark)
+    (tmp_path / "outside" / "evil.py").write_text(mark)
     return tmp_path / "model"
 
 
@@ -165,8 +181,7 @@ def use(folder):
 
 
 @pytest.mark.parametrize(("name", "content"), IGNORED, ids=str)
-def test_other_place_named_in_a_file_has_no_effect(name, content, folder, watched):
-    expected = use(folder)
+def test_other_place_named_in_a_file_has_no_effect(name, content, folder, watched, expected):
     put(folder, name, content)
     assert use(folder) == expected
     assert watched == []
@@ -182,7 +197,7 @@ def test_other_place_named_in_a_file_is_refused(name, content, reason, folder, w
     assert not (folder.parent / "mark").exists()
 
 
-def test_watch_sees_what_it_looks_for(folder, watched):
+def test_watch_sees_what_it_looks_for(folder, watched, expected):
     (folder.parent / "outside" / "config.json").read_text()
     os.system("true")
     sys.path.insert(0, str(folder.parent / "outside"))
@@ -193,7 +208,7 @@ def test_watch_sees_what_it_looks_for(folder, watched):
         sys.modules.pop("evil", None)
     assert {event for event, _ in watched} >= {"open", "os.system"}
     assert (folder.parent / "mark").exists()
-    assert use(folder.parent / "outside") != use(folder)
+    assert use(folder.parent / "outside") != expected
 
 
 @pytest.mark.parametrize(

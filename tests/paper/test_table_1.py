@@ -185,7 +185,8 @@ def longest_path(n, make_graph, is_causal):
     all before it).
     """
     for num_layers in itertools.count(1):
-        paths = [steps_to_inputs(make_graph(n, num_layers), (num_layers, t)) for t in range(n)]
+        graph = make_graph(n, num_layers)
+        paths = [steps_to_inputs(graph, (num_layers, t)) for t in range(n)]
         if all(len(path) == (t + 1 if is_causal else n) for t, path in enumerate(paths)):
             return max(max(path.values()) for path in paths)
     return None

@@ -95,7 +95,8 @@ def test_losses_and_perplexity_of_the_evaluation_are_equal(exact):
 
 def test_every_update_has_the_pairs_of_the_whole_batch_and_no_pair_is_seen_twice(exact):
     found, expected = exact
-    epoch, steps = found["updates_per_epoch"], found["steps"]
+    epoch = found["updates_per_epoch"]
+    steps = found["steps"]
     updates = []
     for update in range(2 * epoch):
         parts = [rank["pairs"][update * steps : (update + 1) * steps] for rank in found["seen"]]

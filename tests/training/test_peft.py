@@ -52,11 +52,7 @@ def test_lora_model_trains_all_of_its_adapter_alone(make_lora_trainer, targets):
 def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(
     make_lora_trainer, dataset, targets
 ):
-    everything = {
-        **limits(10000),
-        "max_steps": 1,
-    }
-    trainer = make_lora_trainer(targets, **everything)
+    trainer = make_lora_trainer(targets, **limits(10000), max_steps=1)
     loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
     trainer.train()
     found = logged(trainer, "loss") + logged(trainer, "nll")
@@ -70,14 +66,16 @@ def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(
 @pytest.mark.slow
 @each_target
 def test_accumulation_does_not_change_the_training_of_a_lora_model(make_lora_trainer, targets):
-    options = {
-        "max_steps": 5,
-        "optim": "sgd",
-        "learning_rate": 0.5,
-        "lr_scheduler_type": "constant",
-    }
     trainers = [
-        make_lora_trainer(targets, dtype="float64", gradient_accumulation_steps=steps, **options)
+        make_lora_trainer(
+            targets,
+            dtype="float64",
+            gradient_accumulation_steps=steps,
+            max_steps=5,
+            optim="sgd",
+            learning_rate=0.5,
+            lr_scheduler_type="constant",
+        )
         for steps in (1, 3)
     ]
     for trainer in trainers:
@@ -114,7 +112,8 @@ def test_lora_model_is_scored_by_its_translations(make_lora_trainer, untranslate
 @pytest.mark.slow
 def test_lora_model_resumes_from_its_own_checkpoint(make_lora_trainer):
     make_lora_trainer(save_strategy="steps", save_steps=2, max_steps=2).train()
-    resumed, whole = make_lora_trainer(), make_lora_trainer()
+    resumed = make_lora_trainer()
+    whole = make_lora_trainer()
     resumed.train(resume_from_checkpoint=True)
     whole.train()
     check_same_weights(whole, resumed)

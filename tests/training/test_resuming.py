@@ -23,15 +23,17 @@ from vaswani_transformer.training import resuming
 from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
 
-# 6 updates an epoch, a log line every 4, an evaluation every 6, a checkpoint every 3
+# 6 updates an epoch, a log line every 4, an evaluation and a checkpoint every 6
 COMMON = {
     "dropout": 0.1,
     "max_steps": 13,
     "logging_steps": 4,
     "eval_strategy": "steps",
     "eval_steps": 6,
+    "save_strategy": "steps",
+    "save_steps": 6,
+    "predict_with_generate": False,
 }
-COMMON |= {"save_strategy": "steps", "save_steps": 3, "predict_with_generate": False}
 FIRST_IS_BEST = {
     "metric_for_best_model": "loss",
     "greater_is_better": True,
@@ -70,6 +72,15 @@ def whole(make, tmp_path_factory):
     return result(trainer)
 
 
+@pytest.fixture(scope="module")
+def every_update(make, tmp_path_factory):
+    """The same training with a log line for every update."""
+    folder = tmp_path_factory.mktemp("every_update")
+    trainer = make(folder, logging_steps=1, eval_strategy="no", save_strategy="no")
+    trainer.train()
+    return trainer
+
+
 @pytest.fixture
 def interrupted(make, tmp_path):
     """Function that stops a training in an update."""
@@ -83,17 +94,21 @@ def interrupted(make, tmp_path):
 
 @pytest.fixture
 def resumed(make, tmp_path):
-    """Function that resumes it."""
+    """Function that resumes it, and leaves the library's functions as they were."""
 
     def resume(folder=tmp_path, checkpoint=True, **options):
         trainer = make(folder, **options)
+        before = transformers.trainer.skip_first_batches
         trainer.train(resume_from_checkpoint=checkpoint)
+        assert transformers.trainer.skip_first_batches is before
         return trainer
 
     return resume
 
 
-@pytest.mark.parametrize("step", [1, 4, 6, 7, 13])
+@pytest.mark.parametrize(
+    "step", [*(pytest.param(step, marks=pytest.mark.heavy) for step in (1, 6)), 4, 7, 13]
+)
 def test_run_that_was_stopped_equals_the_one_that_was_not(interrupted, resumed, whole, step):
     interrupted(step)
     assert result(resumed()) == whole
@@ -103,37 +118,32 @@ def test_run_that_was_stopped_equals_the_one_that_was_not(interrupted, resumed, 
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        (7, {"gradient_accumulation_steps": 2}),
-        (10, {"bpe_dropout": 0.3}),  # in the second epoch
+        (10, {"gradient_accumulation_steps": 2, "bpe_dropout": 0.3}),  # in the second epoch
         (
             10,
             {
                 "bpe_dropout": 0.3,
                 "dataloader_num_workers": 2,
                 "dataloader_persistent_workers": True,
+                "eval_strategy": "no",
             },
         ),
         (6, {f"{kind}_strategy": "epoch" for kind in ("logging", "eval", "save")}),
-        (7, {"is_stream": True, "gradient_accumulation_steps": 2, "eval_strategy": "no"}),
     ],
     ids=str,
 )
 def test_sigterm_leaves_no_trace_in_other_trainings(
-    make, interrupted, resumed, dataset, tmp_path, step, options
+    make, interrupted, resumed, tmp_path, step, options
 ):
-    if options.pop("is_stream", False):
-        options["train_dataset"] = dataset.to_iterable_dataset(num_shards=3)
     uninterrupted = make(tmp_path / "whole", **options)
     uninterrupted.train()
     interrupted(step, signal.SIGTERM, **options)
     assert result(resumed(**options)) == result(uninterrupted)
 
 
-def test_loss_of_the_training_is_the_mean_over_all_updates(make, whole, tmp_path):
-    trainer = make(tmp_path, logging_steps=1, eval_strategy="no")
-    trainer.train()
+def test_loss_of_the_training_is_the_mean_over_all_updates(whole, every_update):
     assert whole["log"][-1]["train_loss"] == pytest.approx(
-        sum(logged(trainer, "loss")) / 13, rel=1e-6
+        sum(logged(every_update, "loss")) / 13, rel=1e-6
     )
 
 
@@ -149,7 +159,7 @@ def test_intervals_that_change_at_a_resume_take_effect(interrupted, resumed, tmp
 
 @pytest.mark.slow
 def test_early_stopping_counts_on_after_a_resume(make, interrupted, resumed, tmp_path):
-    options = {**FIRST_IS_BEST, "eval_steps": 3, "max_steps": 50}
+    options = {**FIRST_IS_BEST, "eval_steps": 3, "save_steps": 3, "max_steps": 50}
     uninterrupted = make(tmp_path / "whole", callbacks=[EarlyStoppingCallback(2)], **options)
     uninterrupted.train()
     interrupted(7, callbacks=[EarlyStoppingCallback(2)], **options)
@@ -161,7 +171,7 @@ def test_early_stopping_counts_on_after_a_resume(make, interrupted, resumed, tmp
 
 def test_callback_that_is_new_in_the_resumed_run_is_saved(interrupted, resumed, tmp_path):
     interrupted(7)
-    resumed(callbacks=[EarlyStoppingCallback(9)], **FIRST_IS_BEST, save_steps=6)
+    resumed(callbacks=[EarlyStoppingCallback(9)], **FIRST_IS_BEST)
     state = json.loads(
         (tmp_path / "checkpoint-13" / "trainer_state.json").read_text(encoding="utf-8")
     )
@@ -169,14 +179,14 @@ def test_callback_that_is_new_in_the_resumed_run_is_saved(interrupted, resumed, 
 
 
 def test_resumed_copy_of_a_run_ends_with_its_own_best_weights(make, resumed, tmp_path):
-    make(tmp_path / "run", **FIRST_IS_BEST, save_steps=6).train()
+    make(tmp_path / "run", **FIRST_IS_BEST).train()
     for checkpoint in list_checkpoints(tmp_path / "run"):
         state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
         assert state["best_model_checkpoint"] == str(tmp_path / "run" / "checkpoint-6")
     copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
     # the original's is another
     shutil.copy(*(copy / f"checkpoint-{step}" / "model.safetensors" for step in (12, 6)))
-    trainer = resumed(copy, str(copy / "checkpoint-12"), **FIRST_IS_BEST, save_steps=6)
+    trainer = resumed(copy, str(copy / "checkpoint-12"), **FIRST_IS_BEST)
     assert trainer.state.best_model_checkpoint == str(copy / "checkpoint-6")
     trainer.save_model()
     assert (copy / "model.safetensors").read_bytes() == (
@@ -187,10 +197,8 @@ def test_resumed_copy_of_a_run_ends_with_its_own_best_weights(make, resumed, tmp
 # of transformers' own trainer, and of ours on two devices
 @pytest.mark.parametrize("num_processes", [0, 2])
 def test_sums_start_at_a_checkpoint_of_another_number_of_processes(
-    make, interrupted, resumed, whole, tmp_path, caplog, num_processes
+    interrupted, resumed, whole, every_update, tmp_path, caplog, num_processes
 ):
-    every_update = make(tmp_path / "every", logging_steps=1, eval_strategy="no")
-    every_update.train()
     interrupted(6)
     checkpoint = tmp_path / "checkpoint-6"
     (checkpoint / "manifest.json").unlink()
@@ -221,15 +229,20 @@ def test_stream_is_resumed_with_its_number_of_processes(interrupted, resumed, da
         resumed(**options)
 
 
-def test_another_precision_than_before_is_told(make, resumed, tmp_path, caplog):
+def test_resume_warns_of_another_precision_and_of_no_missing_weights(
+    make, resumed, tmp_path, library_log
+):
     make(tmp_path, max_steps=3, bf16=True).train()
+    library_log.clear()
     resumed(max_steps=4)
-    assert "bf16 was True in the run to resume, and is False now." in caplog.text
+    assert "bf16 was True in the run to resume, and is False now." in library_log.text
+    assert "missing keys" not in library_log.text
 
 
 def test_resuming_draws_no_batch_that_was_trained_on(make, interrupted, tmp_path, monkeypatch):
     interrupted(13)
-    trainer, drawn = make(tmp_path, max_steps=14), []
+    trainer = make(tmp_path, max_steps=14)
+    drawn = []
     split = trainer.train_batches._split
     monkeypatch.setattr(
         trainer.train_batches, "_split", lambda batch: drawn.append(batch) or split(batch)
@@ -240,13 +253,6 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, interrupted, tmp_path
 
 
 # ---- failures ----
-
-
-def test_resume_warns_of_no_missing_weights(make, resumed, tmp_path, library_log):
-    make(tmp_path, max_steps=3).train()
-    library_log.clear()
-    resumed(max_steps=4)
-    assert "missing keys" not in library_log.text
 
 
 @pytest.mark.slow
@@ -266,7 +272,7 @@ def test_full_disk_while_saving_leaves_the_last_checkpoint(
         patch.setattr(torch, "save", full(torch.save))
         patch.setattr(os, "replace", full(os.replace))
         with pytest.raises(OSError, match="No space left"):
-            make(tmp_path).train()
+            make(tmp_path, save_steps=3).train()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-3"]
     assert result(resumed()) == whole
 
@@ -289,13 +295,6 @@ def test_callbacks_may_save_no_attributes(make, resumed, tmp_path):
 
     make(tmp_path, max_steps=4, callbacks=[Mine()]).train()
     assert resumed(max_steps=6, callbacks=[Mine()]).state.global_step == 6
-
-
-def test_library_functions_are_its_own_again_after_a_resume(interrupted, resumed):
-    before = transformers.trainer.skip_first_batches
-    interrupted(7)
-    resumed()
-    assert transformers.trainer.skip_first_batches is before
 
 
 # ---- snapshots ----
@@ -325,7 +324,8 @@ def test_snapshots_after_the_checkpoint_do_not_change_the_average_of_a_shorter_r
 
 
 def test_process_that_does_not_save_clears_nothing(trained, monkeypatch):
-    trainer, cleared = trained(max_steps=1), []
+    trainer = trained(max_steps=1)
+    cleared = []
     monkeypatch.setattr(type(trainer.args), "should_save", False)
     monkeypatch.setattr(resuming, "clear_staging", cleared.append)
     trainer._save_checkpoint(trainer.model, None)

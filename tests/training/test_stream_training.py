@@ -26,7 +26,8 @@ def make_stream(num_shards=3):
 
 def recorded(trainer):
     """Batches that the trainer takes, recorded while it trains."""
-    batches, step = [], trainer.training_step
+    batches = []
+    step = trainer.training_step
 
     def record(model, inputs, *args, **kwargs):
         batches.append({name: tensor.clone() for name, tensor in inputs.items()})
@@ -78,12 +79,18 @@ def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num_workers):
-    options = {"max_steps": 10, "dropout": 0.1, "save_strategy": "steps", "save_steps": 5}
-    options["dataloader_num_workers"] = num_workers
+    options = {
+        "max_steps": 10,
+        "dropout": 0.1,
+        "save_strategy": "steps",
+        "save_steps": 5,
+        "logging_steps": 2,
+        "gradient_accumulation_steps": 2,
+        "dataloader_num_workers": num_workers,
+    }
     whole = trained(train_dataset=make_stream(), **options)
-    resumed = trained(
-        str(tmp_path / "run" / "checkpoint-5"), train_dataset=make_stream(), **options
-    )
+    checkpoint = str(tmp_path / "run" / "checkpoint-5")
+    resumed = trained(checkpoint, train_dataset=make_stream(), **options)
     for name in ("loss", "nll", "learning_rate", "grad_norm"):
         assert logged(resumed, name) == logged(whole, name)
     check_same_weights(whole, resumed)
@@ -95,13 +102,17 @@ def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num
 @pytest.fixture
 def stream_recipe(tmp_path, tokenizer):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    bounds = {
+    return tiny_recipe(
+        tmp_path,
+        {"train": make_pairs(60)},
+        streaming=True,
+        tokenizer=str(tmp_path / "tokenizer"),
         **limits(120),
-        "max_tokens_per_sentence": 8,
-    }
-    steps = {"max_steps": 3, "warmup_steps": 2, "snapshot_steps": 3}
-    stream = {"streaming": True, "tokenizer": str(tmp_path / "tokenizer")}
-    return tiny_recipe(tmp_path, {"train": make_pairs(60)}, **stream, **bounds, **steps)
+        max_tokens_per_sentence=8,
+        max_steps=3,
+        warmup_steps=2,
+        snapshot_steps=3,
+    )
 
 
 def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):

@@ -35,26 +35,22 @@ NO_VALIDATION = {"validation_source": None, "validation_target": None}
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """Recipe of a tiny model on two text files a split."""
-    splits = {"train": make_pairs(80), "validation": make_pairs(6, seed=1)}
-    model = {
-        "num_encoder_layers": 2,
-        "num_decoder_layers": 2,
-        "length_penalty": 0.7,
-        "length_penalty_offset": 2,
-    }
-    bounds = {
+    return tiny_recipe(
+        tmp_path_factory.mktemp("text"),
+        {"train": make_pairs(80), "validation": make_pairs(6, seed=1)},
+        source_language="en",
+        target_language="de",
+        length_penalty=0.7,
+        length_penalty_offset=2,
         **limits(200),
-        "num_averaged_snapshots": 3,
-    }
-    steps = {
-        "max_steps": 12,
-        "warmup_steps": 10,
-        "snapshot_steps": 2,
-        "eval_steps": 6,
-        "save_steps": 6,
-    }
-    known = {"source_language": "en", "target_language": "de", "logging_steps": 3}
-    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **model, **bounds, **steps, **known)
+        num_averaged_snapshots=3,
+        max_steps=12,
+        warmup_steps=10,
+        logging_steps=3,
+        snapshot_steps=2,
+        eval_steps=6,
+        save_steps=6,
+    )
 
 
 def read_json(path):
@@ -341,12 +337,11 @@ def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(
         seen.append(found.label_ids)
         return {"own": float(-len(seen))}  # the first is the best
 
-    fields = {
-        "load_best_model_at_end": True,
-        "metric_for_best_model": "own",
-        "generation_num_beams": 1,
-    }
-    results = train_changed(options={"compute_metrics": compute_metrics}, **fields)
+    results = train_changed(
+        options={"compute_metrics": compute_metrics},
+        load_best_model_at_end=True,
+        metric_for_best_model="own",
+    )
     assert results["best_checkpoint"].endswith("checkpoint-6")
     assert (results["best_eval_own"], results["last_eval_own"]) == (-1.0, -2.0)
     assert len(seen) == 2 and (seen[0] == seen[1]).all()
@@ -365,8 +360,12 @@ def test_chrf_decides_when_no_language_tells_bleus_tokeniser_of_a_metric_of_ours
     scores = iter([{"sacrebleu": 0.2, "chrf": 21.8}, {"sacrebleu": 0.0, "chrf": 77.0}, {}])
     monkeypatch.setattr(metrics, "make_compute_metrics", lambda *args: lambda found: next(scores))
     own = {"compute_metrics": lambda found: next(scores)} if is_own else {}
-    fields = {"load_best_model_at_end": True, "early_stopping_patience": 9}
-    results = train_changed(options=own, target_language=language, **fields)
+    results = train_changed(
+        options=own,
+        target_language=language,
+        load_best_model_at_end=True,
+        early_stopping_patience=9,
+    )
     assert results["best_checkpoint"].endswith(f"checkpoint-{best}")
     assert read_json(tmp_path / "run" / "trainer_state.json")["best_metric"] == metric
 

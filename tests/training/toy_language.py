@@ -7,7 +7,7 @@ import signal
 
 import datasets
 import torch
-from tiny import make_config
+from tiny import SMALLEST, make_config
 from transformers import MarianConfig, MarianMTModel, TrainerCallback
 
 from vaswani_transformer import (
@@ -51,21 +51,12 @@ def tokenize(tokenizer, pairs):
     sources, targets = zip(*pairs, strict=True)
     columns = tokenizer(list(sources), text_target=list(targets))
     ids = {name: columns[name] for name in ("input_ids", "labels")}
-    lengths = {
-        "source_length": [*map(len, ids["input_ids"])],
-        "target_length": [*map(len, ids["labels"])],
-    }
-    return datasets.Dataset.from_dict({**ids, **lengths})
+    ids["source_length"] = [*map(len, ids["input_ids"])]
+    ids["target_length"] = [*map(len, ids["labels"])]
+    return datasets.Dataset.from_dict(ids)
 
 
-TINY = {
-    "vocab_size": 290,
-    "d_model": 16,
-    "d_ff": 32,
-    "num_heads": 2,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-}
+TINY = {"vocab_size": 290, **SMALLEST}
 
 
 def limits(num_tokens):
@@ -106,7 +97,7 @@ def build_trainer(
     """
     torch.manual_seed(0)
     config = make_config(vocab_size=len(tokenizer), dropout=dropout)
-    defaults = {
+    options = {
         **limits(120),
         "warmup_steps": 10,
         "max_steps": 4,
@@ -115,13 +106,12 @@ def build_trainer(
         "logging_steps": 1,
         "disable_tqdm": True,
         "use_cpu": True,
+        **options,
     }
     model = VaswaniTransformerForConditionalGeneration(config).to(getattr(torch, dtype))
     return VaswaniTransformerTrainer(
         model=model if wrap is None else wrap(model),
-        args=VaswaniTransformerTrainingArguments(
-            output_dir=str(output_dir), **{**defaults, **options}
-        ),
+        args=VaswaniTransformerTrainingArguments(str(output_dir), **options),
         train_dataset=train_dataset,
         eval_dataset=eval_dataset,
         processing_class=tokenizer,
@@ -143,13 +133,16 @@ def check_same_weights(first, second, atol=0):
 
 def make_marian(_):
     """A model of another architecture, for `wrap` or `model_init`."""
-    sizes = {
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "encoder_attention_heads": 2,
-        "decoder_attention_heads": 2,
-    }
-    return MarianMTModel(MarianConfig(vocab_size=300, d_model=16, pad_token_id=0, **sizes))
+    config = MarianConfig(
+        vocab_size=300,
+        d_model=16,
+        pad_token_id=0,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+    )
+    return MarianMTModel(config)
 
 
 def naive_sums(model, dataset, smoothing):
