@@ -104,7 +104,16 @@ import torch; torch.hub.load(name)
 def test_ruff_refuses_modules_that_start_programs_or_unpickle(tmp_path):
     for number, code in enumerate(BANNED):
         (tmp_path / f"code{number}.py").write_text(code, encoding="utf-8")
-    ruff = ["ruff", "check", "--config", str(ROOT / "pyproject.toml"), "--select", "TID251"]
+    ruff = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--config",
+        str(ROOT / "pyproject.toml"),
+        "--select",
+        "TID251",
+    ]
     found = subprocess.run([*ruff, str(tmp_path)], capture_output=True, text=True).stdout
     assert all(f"code{number}.py" in found for number in range(len(BANNED)))
 
