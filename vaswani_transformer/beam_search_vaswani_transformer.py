@@ -426,10 +426,11 @@ class Search:
         # Index of the current step in `_history`. On an accelerator it is a (1,) tensor, because in
         # a CUDA graph a Python number would keep its value from the capture.
         #
-        # The decoder has two more counters, which start after the prompt instead of at 0. A step
-        # increments `_step_index` (in `_advance`) and `decoder._position` (in `decoder.step`), so
-        # that a replayed graph increments both. `decoder.length` is a Python number for the code
-        # between steps, and `_run` increments it.
+        # The decoder has two more counters, `decoder._position` and `decoder.length`. They also
+        # count the prompt, while `_step_index` starts at 0. A step increments `_step_index` (in
+        # `_advance`) and `decoder._position` (in `decoder.step`), so a replayed graph increments
+        # these two. `decoder.length` is a Python number for the code between steps; `_run`
+        # increments it.
         self._step_index: torch.Tensor | int = 0
         if task.decoder.is_static:
             self._step_index = limits.new_zeros(1)

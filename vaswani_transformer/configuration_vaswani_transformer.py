@@ -262,8 +262,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 "version saved them, update the package."
             )
 
-        # transformers sets the fields of `kwargs` after it has made the config, when `d_k` and
-        # `d_v` have been derived from the old sizes. So pass the new sizes in `config_dict`
+        # transformers sets the fields of `kwargs` only after it has made the config. By then, `d_k`
+        # and `d_v` have been derived from the old sizes. So pass the new sizes in `config_dict`
         # instead.
         sizes = kwargs.keys() & {"d_model", "hidden_size", "num_heads", "num_attention_heads"}
         if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:

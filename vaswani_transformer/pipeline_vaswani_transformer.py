@@ -923,6 +923,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     Example:
         >>> import vaswani_transformer
+        >>> from transformers import pipeline
         >>> translate = pipeline("translation", model="path/to/checkpoint")
         >>> translate("A dog runs.")
         [{'translation_text': 'Ein Hund rennt.'}]

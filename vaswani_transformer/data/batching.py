@@ -180,7 +180,7 @@ class TokenBatchSampler(Sampler[list[int]]):
     def _batch_lengths(self, batch: int) -> np.ndarray:
         """Return the source and target lengths of an effective batch, (rows, 2).
 
-        The longer of the two is descending.
+        The rows are sorted by the longer of their two lengths, longest first.
         """
         lengths: np.ndarray = self._lengths[self._starts[batch] : self._starts[batch + 1]]
         return lengths

@@ -89,9 +89,10 @@ class BpeDropout:
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the source and target lengths (N,) that the rows have on average with dropout.
 
-        They are the lengths without dropout times the mean growth in a sample. If the result
-        exceeds the longest length without dropout, the row keeps its own lengths. So all rows fit
-        every limit that they fit without dropout.
+        They are the lengths without dropout, multiplied by the mean growth in a sample. A row keeps
+        its lengths without dropout if its source, its target or their sum would become longer than
+        the longest one in `dataset`. So if all rows fit a limit without dropout, they also fit it
+        with these lengths.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int

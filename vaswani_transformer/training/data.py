@@ -271,9 +271,9 @@ def plan_batches(
 ) -> TokenBatchSampler:
     """Plan the batches, and set `gradient_accumulation_steps` in the arguments.
 
-    The steps are raised until every micro-batch fits `max_padded_tokens_per_device`. If that is
-    None, a CUDA device is used and `config` is of this package, then it is set from the GPU with
-    the least free memory.
+    The number of steps is raised until every micro-batch fits `max_padded_tokens_per_device`. On
+    CUDA devices, with a `config` of this package, a limit of None is first replaced by one that
+    fits the GPU with the least free memory.
     """
     if bpe_dropout is None:
         source_lengths, target_lengths = pair_lengths(dataset)

@@ -143,7 +143,7 @@ def train(
                 f"`max_steps` must be at least {finished_steps}, the updates the run to resume has "
                 f"made, got {recipe.max_steps}. Pass a larger number."
             )
-        # Every process has read the folder before the main process writes to it.
+        # Wait until every process has read the folder. Only then may the main process write to it.
         arguments.distributed_state.wait_for_everyone()
         with arguments.main_process_first(local=False, desc="preparing the data"):
             data = prepare_data(recipe, arguments, checkpoint, num_proc)
