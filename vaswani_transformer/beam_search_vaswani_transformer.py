@@ -74,7 +74,7 @@ _WORTH_DROPPING = 0.75
 _WORTH_DROPPING_ON_ACCELERATOR = 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
 _OF_THREAD = threading.local()  # `captured`: stream and last graph by device
-_CACHES = {"cache", "past_key_values"}  # name of the cache since transformers 5.24, and before
+_CACHES = {"cache", "past_key_values"}  # names of the cache: since transformers 5.24, and before
 # Arguments of transformers' loops that the searches of this file support.
 _ARGUMENTS = {
     "attention_mask",
@@ -209,10 +209,9 @@ class SearchRule:
     ) -> torch.Tensor:
         """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
 
-        To enter them, the best possible score of a running hypothesis must beat the `num_wanted`-th
-        best finished hypothesis. If a processor may raise log-probabilities, a score can become
-        even better. Then the comparison is with the N-th best finished hypothesis, as in
-        transformers.
+        The best possible score of a running hypothesis must beat the `num_wanted`-th best finished
+        hypothesis. But if a processor may raise log-probabilities, no score is the best possible.
+        In that case the score must beat the N-th best finished hypothesis, as in transformers.
 
         Args:
             running: (B, N) log-probabilities of running hypotheses, best first.
@@ -224,8 +223,8 @@ class SearchRule:
         best_running = running[:, :1]
         is_running = best_running > NO_HYPOTHESIS
         # Log-probabilities are at most 0 and fall with every token. So the best possible score is
-        # the present log-probability divided by the largest penalty that is still to come: that of
-        # the limit, or with alpha < 0 that of one more token.
+        # the present log-probability divided by the largest penalty that is still to come. This is
+        # the penalty at the limit, or, with alpha < 0, the penalty after one more token.
         best_length: torch.Tensor | int
         if self.alpha >= 0:
             best_length = self.limits.to(running.dtype)
@@ -264,7 +263,8 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
-    # These two count as not given if they are False. The searches always use a cache.
+    # These two count as not given if they are False. But `use_cache` must be given, because the
+    # searches always use a cache.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -305,7 +305,7 @@ class SearchTask:
     ) -> "SearchTask":
         """Make a task from the arguments of transformers' search.
 
-        Its decoder has already read the prompt, except for the last token.
+        The task's decoder has already read the prompt, except for the last token.
 
         Args:
             model: A model for which `can_search` is true.
@@ -409,13 +409,13 @@ class Search:
         num_sentences = len(limits)
         self._task = task
         self._num_steps = int(limits.max())
-        # For the A sentences still searched: their indices in the batch (A,), True if their results
-        # can still change (A,), and their limits (A, 1).
+        # For each of the A sentences still searched: its index in the batch (A,), whether its
+        # result can still change (A,), and its limit (A, 1).
         self._sentences = torch.arange(num_sentences, device=limits.device)
         self._is_open = torch.ones_like(self._sentences, dtype=torch.bool)
         self._limits = limits.unsqueeze(1)
-        # (A, 2, N) the newest token of each beam and the beam that it continues. `_tokens` (A, N)
-        # and `_parents` (A, N) are views of it.
+        # (A, 2, N) the newest token of each beam and the beam that this token continues. `_tokens`
+        # (A, N) and `_parents` (A, N) are views of `_newest`.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
         self._newest = torch.stack((tokens, task.decoder.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
@@ -536,8 +536,8 @@ class BeamSearch(Search):
         self._rule = rule
         self._num_beams = num_beams
         self._is_early = is_early
-        # As many as in transformers: even if every beam ends with each of the E end tokens, N
-        # candidates do not end.
+        # As many as in transformers: even if every beam can end with each of the E end tokens, N
+        # candidates are left that do not end.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams
         # Finished hypotheses, best first: their scores (B, N), -inf if there is none, and for each
@@ -557,9 +557,9 @@ class BeamSearch(Search):
 
         Returns:
             Three tensors. The first has the prompts with the hypotheses (B * n, P + T). The second
-            has the `beam_indices` of transformers (B * n, T): for each token, the index of the row,
-            of B * N, that it continues, and -1 after the end. The third has the scores (B * n,),
-            -inf if there is no hypothesis.
+            has the `beam_indices` of transformers (B * n, T): for each token, which of the B * N
+            rows it continues, and -1 after the end. The third has the scores (B * n,), -inf if
+            there is no hypothesis.
         """
         self._run()
         num_wanted = self._rule.num_wanted
@@ -606,7 +606,7 @@ class BeamSearch(Search):
         for length in range(longest, 0, -1):
             if length < longest:
                 # For longer hypotheses, look up the token of `beam` in this step, and the beam that
-                # this token continues. Hypotheses of this length start with their last token.
+                # this token continues. For hypotheses of this length, begin with their last token.
                 is_inside = lengths > length
                 tokens, parents = self._history[length - 1].unbind(1)
                 token = torch.where(is_inside, tokens.gather(1, beam), last_tokens)
@@ -736,7 +736,7 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
 
     A replay costs one launch. The capture does not run the step. If the capture fails, `step`
     itself is returned. A thread uses one graph at a time, so all its graphs share one memory pool.
-    The last graph is kept, which keeps the pool for the next search.
+    The last graph is kept, because the pool exists only as long as one of its graphs.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
