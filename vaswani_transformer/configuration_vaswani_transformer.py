@@ -97,7 +97,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         attention_bias: Whether the projections of attention have biases.
         position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
         max_position_embeddings: Number of positions in the table of encodings. With learned
-            positions it is the length limit. Later sinusoids are computed in each call.
+            positions, this is the length limit. Sinusoids of later positions are computed in each
+            call.
         layer_norm_eps: Epsilon of LayerNorm.
         source_language: Language code of the source ("en"), or None.
         target_language: Language code of the target ("de"), or None.
@@ -231,8 +232,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
             **kwargs: Fields that replace those of `config_dict`, and options of transformers.
 
         Raises:
-            ValueError: A field names a kernel of the Hub, which is code of others, or another file
-                of weights.
+            ValueError: A field names an attention kernel on the Hub, or another file of weights.
+                The kernel would be code that the checkpoint's author chose.
         """
         for name, value in config_dict.items():
             rule = None
@@ -292,8 +293,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
         """Return the pipelines that transformers loads from the Python files in a checkpoint.
 
-        If this class is from an installed package, there are none: the package registers its
-        pipelines itself.
+        The result is empty if this class is from the installed package, because that package
+        registers its pipelines itself.
         """
         is_checkpoint_code = type(self).__module__.startswith("transformers_modules")
         if is_checkpoint_code:
