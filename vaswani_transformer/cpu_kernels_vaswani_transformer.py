@@ -151,10 +151,7 @@ def onednn_is_faster() -> bool:
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """Return True if products with a packed copy of `weight` (O, I) are right and fast.
-
-    They are fast if they are faster than MKL's.
-    """
+    """Return True if a packed copy of `weight` (O, I) gives right products, faster than MKL."""
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
 
@@ -165,7 +162,7 @@ def is_fast_half(dtype: torch.dtype) -> bool:
 
 
 def _processor() -> str:
-    """Return a text that contains the name of the CPU's maker, or "" if the system has none."""
+    """Return a text that contains the name of the CPU's maker, or "" if the maker is unknown."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -219,8 +216,8 @@ class _Linear(torch.autograd.Function):
         if needs_rows:
             rows_grad = linear(grad, weight.T)
         if needs_weight:
-            # The gradient is grad.T @ rows (O, I). oneDNN copies its left operand if it is
-            # transposed, so the narrower matrix stands on the left.
+            # The gradient is grad.T @ rows (O, I). oneDNN copies a transposed left operand, so the
+            # narrower matrix is the left one.
             if grad.shape[1] > rows.shape[1]:
                 weight_grad = linear(rows.T, grad.T).T.contiguous()
             else:
@@ -234,8 +231,9 @@ class Dropout(nn.Dropout):
     """`nn.Dropout`, but cheaper in training on CPUs.
 
     On a CPU, the mask comes from 16-bit random numbers, drawn four at a time. So the rate is
-    rounded to a multiple of 1/65,536. Kept elements are scaled by the rounded rate, so the mean is
-    exact. The mask that the backward pass needs takes one byte per element instead of four.
+    rounded to a multiple of 1/65,536. The scale of kept elements is computed from the rounded rate,
+    so the mean is exact. The mask that the backward pass needs takes one byte per element instead
+    of four.
 
     Paper: section 5.4.
     """
