@@ -6,8 +6,9 @@ Section 6.1 uses beam search with GNMT's length penalty and at most 50 tokens mo
 The stopping rule is exact: a search ends when no hypothesis can still enter the results.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
-`_beam_search`. These two run a search of the beam_search file if it supports the call, and
-otherwise the loop of transformers. Both beam searches use the same `SearchRule`.
+`_beam_search`. If the searches of beam_search_vaswani_transformer.py support the call, these two
+methods run them, otherwise the loops of transformers. Beam search follows the same `SearchRule`
+either way.
 
 Shapes: B sentences, N beams, T target length, V vocabulary. There are B rows, or B * N rows with
 the beams of a sentence next to each other.
@@ -113,8 +114,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     """
 
     # [misc] and [arg-type] are ignored below because of transformers' types: no model fulfills
-    # its protocol for `self`, and no function of torch returns the torch.LongTensor that it
-    # declares for token ids.
+    # the protocol that transformers declares for `self`, and no function of torch returns the
+    # torch.LongTensor that transformers declares for token ids.
     config: VaswaniTransformerConfig
     generation_config: Any  # with the keys of this package
 
@@ -260,7 +261,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                     self, input_ids, limits, logits_processor, generation_config, kwargs
                 )
                 found = GreedySearch(task, self._padding(generation_config)).run()
-            sequences: Any = found.clone()  # callers get a normal tensor, no inference tensor
+            sequences: Any = found.clone()  # callers get a normal, not an inference tensor
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateEncoderDecoderOutput(sequences)
@@ -299,7 +300,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 is_early = generation_config.early_stopping is True
                 search = BeamSearch(task, rule, generation_config.num_beams, is_early)
                 found = search.run(self._padding(generation_config))
-            # Callers get normal tensors, no inference tensors.
+            # Callers get normal tensors, not inference tensors.
             sequences, beams, scores = (each.clone() for each in found)
             if not generation_config.return_dict_in_generate:
                 return sequences
@@ -325,8 +326,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         number.
 
         Finished sequences are padded with `<pad>`. transformers would pad them with `</s>`, because
-        it takes the id 0 of `<pad>` for a missing id. So it pads with -1 here, and -1 is replaced
-        afterwards.
+        it takes the id 0 of `<pad>` for a missing id. So this method makes transformers pad with
+        -1, and then replaces -1 by the id of `<pad>`.
         """
         prompt_length = input_ids.shape[1]
         limits = rule.limits.squeeze(1)
@@ -377,9 +378,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     ) -> tuple[torch.Tensor, ...]:
         """Score the hypotheses that end in this step by GNMT's penalty.
 
-        Hypotheses that do not end get -inf, while transformers adds -1e9 to their scores. With a
-        negative alpha, real scores can be lower than -1e9. In fp32, a score is rounded away when
-        -1e9 is added to it.
+        Hypotheses that do not end get -inf. transformers would add -1e9 to their scores instead.
+        But with a negative alpha, real scores can be lower than -1e9, and in fp32 the sum of a
+        score and -1e9 is rounded to -1e9.
         """
         log_probs = state["topk_log_probs"]
         is_finished = state["is_sent_finished"]
@@ -421,7 +422,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 def _holds_trainers_defaults(generation_config: Any) -> bool:
     """Return True if a config looks as if `Seq2SeqTrainer.evaluate` had filled in the defaults.
 
-    Then no default of transformers is missing, and `max_length` is the default.
+    In such a config, every default of transformers is set, and `max_length` has its default value.
     """
     defaults = generation_config._get_default_generation_params()
     for name, default in defaults.items():
