@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decoder, one token per step.
 
-`IncrementalDecoder` computes what the decoder's modules compute, without the cost of calling them.
+`IncrementalDecoder` gives the results of the decoder's modules without the cost of calling them.
 
 Source keys and values are shared by all beams of a sentence, so they are stored once. Target keys
 and values are never reordered. When a beam continues another one, only the attention mask changes:
 it selects the keys of the beam's own past.
 
 On a CPU, a step attends to the tokens so far, with the kernels of this package. On an accelerator,
-a step attends to the whole capacity of the cache, so all shapes are constant, and never syncs. So
-it can be captured as a CUDA graph.
+a step attends to the whole capacity of the cache, so all shapes are constant. It also never syncs.
+So a step can be captured as a CUDA graph.
 
 Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T target positions
 that a step attends to, P length of the prompt, L any length, D d_model, H heads, K any width of a
@@ -230,8 +230,8 @@ class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
     They are rebuilt when a weight moves or changes. But a write through `.data`, or by a fused
-    optimizer, is noticed only if it changes one of about 64 numbers of a weight, which are
-    compared. After such a write to other numbers, call `model.eval()`, which drops the projections.
+    optimizer, is noticed only by the sum of a sample of the weight, about 64 numbers. If such a
+    write may leave the sample as it was, call `model.eval()` after it to drop the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
@@ -364,7 +364,7 @@ class IncrementalDecoder:
     def make_room(self) -> bool:
         """Grow the cache if it is full, and return True if it grew.
 
-        The capacity doubles, but not beyond the learned positions.
+        The capacity doubles, but never exceeds the number of learned positions.
         """
         capacity = self._ancestors.shape[2]
         if self.length < capacity:
