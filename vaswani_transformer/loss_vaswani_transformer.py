@@ -167,8 +167,8 @@ def _divisor(
 class _FusedLoss(torch.autograd.Function):
     """Smoothed and plain cross-entropy of `states @ weight.T`, each summed over the tokens.
 
-    The states of ignored tokens must be zero. `backward` returns another gradient than zero for
-    these states, and the caller's `masked_fill` replaces it by zero.
+    The states of ignored tokens must be zero. The gradients that `backward` returns for these
+    states are not zero, but the caller's `masked_fill` replaces them by zero.
     """
 
     @staticmethod
@@ -224,9 +224,9 @@ def _loss_and_gradients(
     Both losses are sums over the tokens. The gradient with respect to the logits is softmax -
     target distribution. The target distribution has two parts: 1 - label_smoothing_factor at the
     right token, and a uniform part, label_smoothing_factor / V at every token of the vocabulary.
-    The uniform part is subtracted without logits. From the gradient of each state, it takes
-    label_smoothing_factor * mean row of the weight. From each row of the weight's gradient, it
-    takes label_smoothing_factor / V * sum of the states.
+    The uniform part is subtracted without logits: label_smoothing_factor * (mean row of the weight)
+    from the gradient of each state, and label_smoothing_factor / V * (sum of the states) from each
+    row of the weight's gradient.
 
     Args:
         states: (N, D) output of the decoder.
@@ -236,8 +236,8 @@ def _loss_and_gradients(
         needs_grad: Whether the gradient of the states is needed, and whether that of the weight is.
 
     Returns:
-        Both losses (), at least in fp32, and the gradients (N, D) and (V, D). A gradient that is
-        not needed is None.
+        Both losses as scalars in fp32 or fp64, and the gradients (N, D) and (V, D). A gradient that
+        is not needed is None.
     """
     num_tokens = states.shape[0]
     vocab_size = weight.shape[0]
@@ -321,8 +321,8 @@ def _opaque_loss_and_gradients(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Run `_loss_and_gradients` as one operator of a compiled graph.
 
-    torch.compile would unroll the loop over chunks, again for each number of tokens. A gradient
-    that is not needed is an empty tensor.
+    Otherwise torch.compile would unroll the loop over chunks, and would compile it again for each
+    number of tokens. A gradient that is not needed is an empty tensor.
     """
     loss, nll, states_grad, weight_grad = _loss_and_gradients(
         states, weight, labels, label_smoothing_factor, tuple(needs_grad)
