@@ -60,7 +60,7 @@ _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation=
 
 
 def _is_flash(backend: str | None) -> bool:
-    """Return True if an attention backend is flash_attention_2, a successor or a flash kernel."""
+    """Return True if an attention backend is one of the flash attentions or flash kernels."""
     return "flash" in (backend or "")
 
 
@@ -79,7 +79,7 @@ def mask_config(
 
 
 def may_read(attention_mask: torch.Tensor | None) -> bool:
-    """Return True if reading the mask costs no device sync: it is None or on the CPU."""
+    """Return True if the mask is None or on the CPU, so that reading it costs no device sync."""
     return attention_mask is None or attention_mask.device.type == "cpu"
 
 
@@ -96,8 +96,8 @@ def scaled_dot_product_attention(
     """Return softmax(q k^T / sqrt(d_k)) v and the attention weights. This is the "eager" backend.
 
     Args:
-        module: The attention layer. If there is no mask, its `is_causal` decides whether a query
-            attends to its past alone or to all keys.
+        module: The attention layer. If there is no mask, the layer's `is_causal` decides whether a
+            query attends to all keys or only to those up to its own position.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
@@ -183,8 +183,8 @@ class MultiHeadAttention(nn.Module):
         name of `cache` in transformers before 5.24.
 
         Returns:
-            Output (B, L, D) and attention weights (B, H, L, S), or None if the backend does not
-            return the weights.
+            Output (B, L, D) and attention weights (B, H, L, S). The weights are None if the backend
+            does not return them.
         """
         if cache is None:
             cache = past_key_values
@@ -271,8 +271,8 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
 class SinusoidalPositionalEncoding(nn.Module):
     """Fixed sinusoidal encodings of positions.
 
-    The encodings of the first `num_positions` positions are in a table. Later ones are computed in
-    each call.
+    The encodings of the first `num_positions` positions are in a table. Those of later positions
+    are computed in each call.
 
     Paper: section 3.5.
     """
@@ -423,9 +423,9 @@ class DecoderLayer(PostNormLayer):
 
         The cache is passed in `kwargs`.
         """
-        # `view_as` adds an autograd node, which sums this layer's gradients of the encoder's output
-        # before those of other layers are added. So DDP and FSDP2 add them in the same order, and
-        # round them alike.
+        # `view_as` adds an autograd node. This node sums the layer's own gradients with respect to
+        # the encoder's output, before the gradients of other layers are added. So DDP and FSDP2 add
+        # all these gradients in the same order, and their sums are rounded alike.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
@@ -524,7 +524,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """Resize the embeddings as transformers does, and the decoder's own if it is untied."""
+        """Resize the embeddings as transformers does, also the decoder's if they are untied."""
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
@@ -575,7 +575,7 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         """Return unscaled embeddings (B, L, D).
 
         Raises:
-            ValueError: Both inputs are given, or none.
+            ValueError: Both inputs are given, or neither is.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
@@ -597,8 +597,8 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
         if torch.is_tensor(start):
-            # The length of a static cache is a tensor, and reading it would be a sync. Its capacity
-            # is an upper bound for the positions.
+            # The length of a static cache is a tensor, and reading that tensor would be a sync. The
+            # capacity of the cache is an upper bound for the positions.
             num_positions = cache.layers[0].max_cache_len
         else:
             num_positions = start + length
@@ -607,8 +607,9 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         return states
 
 
-# transformers needs the number of encoder layers to resolve negative indices of hidden states. This
-# names the field of the config. Before 5.23, transformers always uses the number of decoder layers.
+# To resolve negative indices of the encoder's hidden states, transformers needs the number of
+# encoder layers. `num_hidden_layers_key` names the field of the config that holds this number.
+# transformers before 5.23 has no such option and always uses the number of decoder layers.
 _ENCODER_DEPTH: dict[str, Any] = {}
 if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__:
     _ENCODER_DEPTH["num_hidden_layers_key"] = "num_encoder_layers"
@@ -697,8 +698,8 @@ class VaswaniTransformerDecoder(_Stack):
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Decode target tokens against the encoder's output.
 
-        Return `last_hidden_state` (B, T, D) and the cache. The other arguments are those of
-        `VaswaniTransformerModel`.
+        Return `last_hidden_state` (B, T, D) and the cache. The arguments that are not listed here
+        are those of `VaswaniTransformerModel`.
 
         Args:
             input_ids: (B, T) target tokens.
@@ -967,18 +968,18 @@ class VaswaniTransformerForConditionalGeneration(
     ) -> VaswaniTransformerLMOutput:
         """Score target sentences, and compute their loss if `labels` are given.
 
-        The other arguments are those of `VaswaniTransformerModel`.
+        The arguments that are not listed here are those of `VaswaniTransformerModel`.
 
         Args:
             decoder_input_ids: (B, T) target shifted right. If None, it is made from `labels`.
             labels: (B, T) target tokens that end with `</s>` and have no `<s>`. Tokens with -100
                 are ignored.
-            use_cache: Whether to return a cache. None means no if there are `labels`, and otherwise
-                that the config decides.
+            use_cache: Whether to return a cache. If this is None, no cache is returned with
+                `labels`, and without `labels` the config decides.
             num_items_in_batch: Divisor of the summed loss. None means the number of real target
                 tokens (not -100) in this call.
             return_logits: If False, loss and output projection are fused and no logits are
-                returned. This saves most of the memory of training. It has no effect without
+                returned. This saves most of the memory of training. False has no effect without
                 `labels`, or if a hook or adapter changes the projection.
             logits_to_keep: Number of last positions for which logits are computed, or the indices
                 of positions. 0 means all positions. With `labels` it is ignored.
