@@ -67,8 +67,8 @@ _BETWEEN = re.compile(
     """,
     re.VERBOSE,
 )
-# Trimmed from the start of a piece that follows a separator, and from the end of a piece that
-# precedes one. `_BEFORE_CUT` is matched against the reversed piece.
+# `_AFTER_CUT` is trimmed from the start of a piece that follows a separator, and `_BEFORE_CUT` from
+# the end of a piece that precedes one. `_BEFORE_CUT` is matched against the reversed piece.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
@@ -78,7 +78,7 @@ _ABBREVIATIONS = (
     "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
     "godz ul г гг тыс млн млрд руб ул им"
 )
-# Matches a text that ends with a full stop which does not end a sentence.
+# Matches if the full stop at the end of a text does not end a sentence.
 _NO_END = re.compile(
     rf"""
     (?<![^\s.(\["'\u201e\u201c-])  # the beginning of a word
@@ -155,10 +155,10 @@ def split_text(text: str) -> list[str]:
     """Split a text into sentences.
 
     Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
-    ellipsis ends a sentence if white space follows, and then a digit or a letter that is not
-    lowercase. But a full stop after a number of one or two digits, a single letter or a common
-    abbreviation does not end a sentence. A full-width full stop, exclamation mark or question mark
-    always ends a sentence.
+    ellipsis ends a sentence if it is followed by white space and then by a digit or a letter that
+    is not lowercase. But a full stop after a number of one or two digits, a single letter or a
+    common abbreviation does not end a sentence. A full-width full stop, exclamation mark or
+    question mark always ends a sentence.
 
     A list mark at the beginning of a line belongs to no sentence. "2." is a list mark if another
     line begins with "1." or "3."
@@ -764,8 +764,8 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
     """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes. A file without line breaks, for example,
-            would take hours to translate.
+        ValueError: A text has more than 65,536 bytes. For example, it is a whole file without line
+            breaks, which would take far too long to translate.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -887,10 +887,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     Models of this package use the paper's decoding. A text gives a list of
     `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a list
-    of dictionaries, or a list of such lists if several sequences are returned. A generator or a
-    data set gives an iterable over lists. Results keep the order of the inputs. A blank text gives
-    an empty translation. Nothing is truncated: a text longer than any training sentence is
-    translated whole, with one warning.
+    with one dictionary per text, or, if several sequences are returned, with one list of
+    dictionaries per text. A generator or a data set gives an iterable over lists of dictionaries.
+    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
+    truncated: a text longer than any training sentence is translated whole, with one warning.
 
     Sentences are sorted by length. A batch has up to 4,096 padded tokens (on a CPU also at most 128
     sentences), or `batch_size` sentences. Texts of a generator are translated one at a time. With
@@ -1080,9 +1080,9 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         find: Takes texts and yields a list of results for each.
 
     Returns:
-        For a text, its list of results. For a list of texts, a list with the result of each text,
-        or with a list of results for each if a text has several. For a generator or a data set, an
-        iterable over the lists of results.
+        For a text, its list of results. For a list of texts, a list with the result of each text;
+        if a text has several results, a list with the list of results of each text. For a generator
+        or a data set, an iterable over the lists of results.
 
     Raises:
         TypeError: The input is none of these.
