@@ -39,8 +39,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     the tokenizer completely: without this package, `AutoTokenizer` gives the same ids.
 
     The characters `</s>` in a text are read as text until you add a special token. From then on all
-    special tokens in a text are read as tokens, and the white space next to them is dropped.
-    Ordinary tokens, added by `add_tokens`, keep the white space.
+    special tokens in a text are read as tokens, and the white space next to them is dropped. White
+    space next to ordinary tokens, added by `add_tokens`, is kept.
 
     Deviation: the paper applies byte-pair encoding to pre-tokenized text. Byte-level BPE needs no
     language-specific pre-tokenizer.
@@ -54,7 +54,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
             like any other.
         split_special_tokens: Whether special tokens inside a text are read as text. None means
-            True, or False if there are `extra_special_tokens`.
+            True unless there are `extra_special_tokens`.
 
     Example:
         >>> texts = ["a dream", "ein Traum"]
@@ -146,7 +146,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
                 transformers alone would return an empty tokenizer.
         """
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            # The saved value may be True. Then these new tokens would be read as text.
+            # The saved `split_special_tokens` may be True. These new tokens would then be read as
+            # text.
             kwargs.setdefault("split_special_tokens", False)
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
