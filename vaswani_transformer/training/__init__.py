@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training: arguments, the trainer, its schedule, averaging of snapshots, and a whole run.
 
-This file imports no module, because `schedule` works without the extra `[train]`, and the others
-need it.
+This file imports no module, because the other modules need the extra `[train]`, and `schedule` must
+work without it.
 
 The loop over the updates is that of transformers. docs/CONTRIBUTING.md follows a batch and a resume
-through the loop, and the docstring of resuming.py lists the methods that it calls.
+through the loop. The docstring of resuming.py lists the methods that the loop calls.
 """
 
 # The public modules. Each has a page in the API reference.
