@@ -130,9 +130,9 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     """Write a model folder with the mean weights of several snapshots or model folders.
 
     Args:
-        inputs: Snapshot files and model folders, or the folder of one run. Of a run, as many of the
-            newest snapshots are averaged as its recipe says. If it has no snapshots, its resumable
-            checkpoints are averaged.
+        inputs: Snapshot files and model folders, or the folder of one run. The recipe of a run says
+            how many of its newest snapshots are averaged. If the run has no snapshots, its
+            resumable checkpoints are averaged.
         output_dir: New or empty folder. It gets the mean weights, and the configs, tokenizer, code
             and recipe of the last input's model.
 
