@@ -42,8 +42,8 @@ _HIDDEN = {
 class LogLines(PrinterCallback):
     """Print the progress of a training on stderr.
 
-    On a terminal, one line is updated in place. If stderr is no terminal, a line is printed about
-    once a minute. Each validation gets a line of its own. `trainer_state.json` and experiment
+    On a terminal, one line is updated in place. If stderr is not a terminal, a line is printed
+    about once a minute. Each validation gets a line of its own. `trainer_state.json` and experiment
     trackers get all figures, also those that are not printed.
     """
 
@@ -155,13 +155,13 @@ class PaceCallback(TrainerCallback):
 
 
 class CostCallback(TrainerCallback, ExportableState):
-    """Count the tokens and the seconds of a training, with those before a resume.
+    """Count the tokens and the seconds of a training, including those before a resume.
 
-    The counts stay on the device until the trainer calls `settle`, when it waits for the device
-    anyway. `trainer_state.json` contains the counts, and a resumed training continues from them.
-    If a training is resumed from a checkpoint, the updates after that checkpoint are lost, so they
-    do not count. As in the paper, the time includes validations, saving and waiting for data. Each
-    process has one device: an accelerator or the CPU.
+    The counts stay on the device until the trainer calls `settle`. The trainer does so when it must
+    wait for the device anyway. `trainer_state.json` contains the counts, and a resumed training
+    continues from them. If a training is resumed from a checkpoint, the updates after that
+    checkpoint are lost, so they do not count. The time is wall time: it includes validations,
+    saving and waiting for data. Each process has one device: an accelerator or the CPU.
 
     Attributes:
         source_tokens: Number of source tokens of all processes up to the last call of `settle`,
@@ -206,7 +206,7 @@ class CostCallback(TrainerCallback, ExportableState):
     def lap(self) -> float | None:
         """Return the tokens per second since the last call, or None if there were no tokens.
 
-        Source and target tokens of all processes count. Call `settle` first, which adds them up.
+        Source and target tokens of all processes count. Call `settle` first to add them up.
         """
         now = time.perf_counter()
         num_tokens = self.source_tokens + self.target_tokens
@@ -240,7 +240,7 @@ class CostCallback(TrainerCallback, ExportableState):
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Add what all processes have counted since the last call to the totals.
+        """Add the counts of all processes since the last call to the totals.
 
         Every process must call this method.
         """
