@@ -59,9 +59,9 @@ def find_checkpoint(output_dir: str | Path) -> Path:
 
 
 def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
-    """Return the newest undamaged checkpoint, after a killed save has been cleaned up.
+    """Clean up after a killed save, and return the newest undamaged checkpoint.
 
-    Every process must call this function. The main process calls `clear_staging` before any of them
+    Every process must call this function. The main process calls `clear_staging` before any process
     looks for checkpoints.
     """
     with args.main_process_first(local=False, desc="looking for checkpoints"):
@@ -73,8 +73,9 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
 def best_checkpoint(checkpoint: Path) -> str | None:
     """Return the path of the best checkpoint that the state of a checkpoint names.
 
-    The state has an absolute path, but the run's folder may have been moved. So a checkpoint of the
-    same name is looked up beside this one. Return None if it was deleted, or if none is named.
+    The state has an absolute path, but the run's folder may have been moved. So the name in this
+    path is looked up in the folder of `checkpoint`. Return None if the best checkpoint was deleted,
+    or if the state names none.
     """
     saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
     best = saved and checkpoint.parent / Path(saved).name
@@ -117,10 +118,10 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint to the run's folder.
 
-    An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, one of
-    the two is complete, in the run's folder or in the staging folder. `clear_staging` moves it to
-    the run's folder if necessary. Older checkpoints may be deleted after this function has
-    returned.
+    An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, either
+    the run's folder or the staging folder has a complete checkpoint of this name. If only the
+    staging folder has one, `clear_staging` moves it to the run's folder. Older checkpoints may be
+    deleted after this function has returned.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
@@ -149,7 +150,7 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
     """Delete a run's oldest checkpoints until `limit` are left; None or 0 keeps all of them.
 
     The best checkpoint and `newest`, which was just published, are always kept. `newest` may have a
-    lower number than others, which an earlier training left.
+    lower number than the checkpoints that an earlier training left.
     """
     if not limit or limit < 0:
         return
