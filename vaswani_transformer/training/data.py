@@ -107,9 +107,9 @@ def prepare_data(
 ) -> RunData:
     """Load, tokenize and clean the data.
 
-    The main process calls it first, and the others read its cache. A resumed run takes the
-    tokenizer from its checkpoint and not from the run's folder, because only the checkpoint is
-    checked for damage.
+    The main process calls this function first, and the other processes read the cache that the main
+    process wrote. A resumed run takes the tokenizer from its checkpoint and not from the run's
+    folder, because only the checkpoint is checked for damage.
     """
     validation_arguments = recipe.data_arguments("validation")
     validation = load_corpus(**validation_arguments) if validation_arguments else None
@@ -271,9 +271,10 @@ def plan_batches(
 ) -> TokenBatchSampler:
     """Plan the batches, and set `gradient_accumulation_steps` in the arguments.
 
-    The number of steps is raised until every micro-batch fits `max_padded_tokens_per_device`. On
-    CUDA devices, with a `config` of this package, a limit of None is first replaced by one that
-    fits the GPU with the least free memory.
+    The number of steps is raised until every micro-batch fits `max_padded_tokens_per_device`. If
+    this limit is None, it may be set first: on a CPU by `_set_cpu_budget`, and on CUDA devices to
+    the number of tokens that fits into the GPU with the least free memory. On CUDA devices, it is
+    set only for a `config` of this package.
     """
     if bpe_dropout is None:
         source_lengths, target_lengths = pair_lengths(dataset)
@@ -343,7 +344,7 @@ def load_batches(
             num_workers=args.dataloader_num_workers,
             **_loader_options(args),
         ),
-        device_placement=[False],  # For each copy, accelerate would wait for the device.
+        device_placement=[False],  # accelerate would wait for the device at each copy.
     )
     return loader
 
