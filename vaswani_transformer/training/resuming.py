@@ -11,7 +11,7 @@ is their order in an update; "ours" means the override:
 2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. Our
    `training_step` says what to do if memory runs out. Our `compute_loss` adds the unsmoothed loss
    to `_nll_since_log`. The loop then adds the loss to `_tr_loss` and calls `floating_point_ops`.
-   Ours counts the tokens.
+   Our `floating_point_ops` counts the tokens.
 3. After the last micro-batch, the loop clips the gradients and calls `_get_grad_norm`. Ours adds
    the norm to `_grad_norms`. On a CPU, ours raises an error if a sum is not finite.
 4. The optimizer and the learning-rate schedule make a step, and `global_step` grows by 1.
@@ -27,7 +27,8 @@ is their order in an update; "ours" means the override:
 
    After that, ours stops the training if a signal asked for it.
 7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
-   `_maybe_log_save_evaluate` again. Ours does nothing in the first of these two calls.
+   `_maybe_log_save_evaluate` again. So there are two calls for this update, in steps 6 and 7. Ours
+   does nothing in the first one.
 
 After the last epoch, `_finalize_training` calls `store_flos` and `log` once more.
 """
@@ -105,7 +106,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         self._last_checkpoint: Path | None = None
         self._last_epoch_end: int | None = None
         self._nll_since_log: float | torch.Tensor = 0.0
-        # The sum of all gradient norms. It is finite only if every one of them is.
+        # The sum of all gradient norms. It is finite only if every norm is finite.
         self._grad_norms: float | torch.Tensor = 0.0
         self._step_of_last_log = self._first_step = 0
 
@@ -201,7 +202,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _load_callback_state(self) -> None:
         """Restore the attributes of callbacks from a checkpoint.
 
-        `Trainer` also restores the arguments of callbacks. Here they keep their current ones.
+        `Trainer` also restores the arguments of callbacks. Here the callbacks keep their current
+        arguments.
         """
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
@@ -324,8 +326,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _check_finite(self) -> None:
         """Raise ValueError if the loss or a gradient is NaN or infinite.
 
-        This waits for the device. On an accelerator it is therefore called only before a log, an
-        evaluation or a checkpoint, so that none of them comes from diverged weights.
+        This method waits for the device. So on an accelerator, it is called only at the end and
+        before a log, an evaluation or a checkpoint. None of these comes from diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -355,11 +357,12 @@ class ResumableTrainer(Seq2SeqTrainer):
     ) -> None:
         """Log, evaluate and save as the callbacks decided, then stop if a signal asked for it.
 
-        transformers calls this twice after the last update of an epoch: after the update, and at
-        the end of the epoch. The first of these calls does nothing. So a checkpoint of this update
-        is saved after the epoch has ended, and a resumed training starts with the next epoch.
+        transformers calls this method twice after the last update of an epoch: after the update,
+        and at the end of the epoch. The first of these calls does nothing. So a checkpoint of this
+        update is saved after the epoch has ended, and a resumed training starts with the next
+        epoch.
 
-        `tr_loss` is ignored: it is the value of `_tr_loss` before `_bring_sums` replaces that.
+        `tr_loss` is ignored, because it is the value that `_tr_loss` had before `_bring_sums`.
         """
         # The comparison is exact: after the last update, `epoch` has grown by n / n = 1.0.
         is_epoch_complete = self.state.epoch == epoch + 1
