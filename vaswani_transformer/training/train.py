@@ -88,18 +88,19 @@ def train(
             writes into `output_dir/runs`.
         num_proc: Number of processes that tokenize the data; None means as many as the corpus is
             worth, see `tokenize_corpus`.
-        compute_metrics: The argument of `Trainer`: a function that scores the translations of the
-            validation set, which it gets in the set's order. `metric_for_best_model` may name one
-            of its figures. None means the scores of `inference.METRICS`.
+        compute_metrics: The argument of `Trainer`: a function that gets the translations of the
+            validation set, in the order of the set, and returns their scores.
+            `metric_for_best_model` may name one of these scores. None means the scores of
+            `inference.METRICS`.
 
     Returns:
         The content of `train_results.json`: the `train_*` figures of transformers, the cost (see
-        `measure_cost`), the numbers of processes and accumulation steps, of updates, pairs,
-        parameters and averaged snapshots, and of pairs that cleaning dropped. `train_text` is the
-        report of `check_text`. `last_eval_*` is the last validation of the training. `best_eval_*`
-        is the best one by `metric_for_best_model`, if that chooses a checkpoint or the end of the
-        training. `average_eval_*` is the validation of the averaged weights, if they are the final
-        model.
+        `measure_cost`), and the numbers of processes, accumulation steps, updates, kept pairs,
+        dropped pairs, parameters and averaged snapshots. `train_text` is the report of
+        `check_text`. `last_eval_*` is the last validation of the training. `best_eval_*` is the
+        best validation, present only if `metric_for_best_model` chooses a checkpoint or the end of
+        the training. `average_eval_*` is the validation of the averaged weights, present only if
+        they are the final model.
 
     Raises:
         ValueError: If the folder holds another run, a value does not fit, or the loss is not
@@ -207,8 +208,8 @@ def fit_to_minutes(
         **options: `bf16` and `use_cpu` of `train`.
 
     Raises:
-        ValueError: If `minutes` does not fit, there are several processes, or the recipe cannot be
-            trained.
+        ValueError: If `minutes` is out of range, there are several processes, or the recipe cannot
+            be trained.
     """
     if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
@@ -238,7 +239,7 @@ def fit_to_minutes(
         trainer.remove_callback(LogLines)
         trainer.train()
         del trainer
-        # The training will measure the free memory of the device.
+        # Free the device's memory, because the training will measure how much is free.
         clear_device_cache(garbage_collection=True)
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
     logger.info(
@@ -320,7 +321,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """Describe the coming training in one paragraph.
 
-    Warn if it ends before the warm-up does, or before the first snapshot.
+    Warn if the training ends before the warm-up does, or before the first snapshot.
     """
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup = int(args.warmup_steps)
