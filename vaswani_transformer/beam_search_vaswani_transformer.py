@@ -66,7 +66,7 @@ ROW_BY_ROW = {
 
 _BLOCK = 64  # tokens per block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
-# On an accelerator, looking at the results of a step is a sync, so the loop looks every few steps.
+# On an accelerator, looking at a step's results is a sync, so the loop looks only every few steps.
 _STEPS_BETWEEN_LOOKS = 8
 # Finished sentences are dropped when at most this share of the batch is still open. Dropping them
 # costs a copy of the open ones, and on a GPU also the capture of a new graph.
@@ -210,8 +210,8 @@ class SearchRule:
         """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
 
         The best possible score of a running hypothesis must beat the `num_wanted`-th best finished
-        hypothesis. But if a processor may raise log-probabilities, no score is the best possible.
-        In that case the score must beat the N-th best finished hypothesis, as in transformers.
+        hypothesis. But if a processor may raise log-probabilities, even higher scores are possible.
+        Then the score must beat only the N-th best finished hypothesis, as in transformers.
 
         Args:
             running: (B, N) log-probabilities of running hypotheses, best first.
