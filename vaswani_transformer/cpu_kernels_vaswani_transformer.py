@@ -79,8 +79,8 @@ def linear(
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
     """Return True if `multiply` should compute the product of `input` (..., I) and `weight` (O, I).
 
-    It should if both are plain fp32 tensors, large enough, on a CPU where oneDNN is faster. It must
-    not under compilation, tracing, autocast, forward-mode differentiation or torch dispatch modes.
+    Both must be plain fp32 tensors, large enough, on a CPU where oneDNN is faster. The result is
+    False under compilation, tracing, autocast, forward-mode differentiation and dispatch modes.
     """
     return (
         input.dtype == weight.dtype == torch.float32
@@ -267,7 +267,7 @@ class Dropout(nn.Dropout):
 
 
 class _MaskedScale(torch.autograd.Function):
-    """The sum input * mask * scale + residual, or without a residual the product alone.
+    """Compute input * mask * scale, and add `residual` if there is one.
 
     All tensors have the same shape.
     """
