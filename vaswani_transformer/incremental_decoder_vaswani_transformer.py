@@ -230,16 +230,17 @@ class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
     They are rebuilt when a weight moves or changes. But a write through `.data`, or by a fused
-    optimizer, is noticed only by the sum of a sample of the weight, about 64 numbers. If such a
-    write may leave the sample as it was, call `model.eval()` after it to drop the projections.
+    optimizer, is noticed only if it changes the sum of about 64 sampled numbers of the weight. If
+    such a write may change only other numbers, call `model.eval()` afterwards, which drops the
+    projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
     def __init__(self, model: Any, weights: list[torch.Tensor]) -> None:
         self.state = _state_of(weights)
-        # `state` holds the addresses of the weights. While the weights are alive, no other tensor
-        # can have the same addresses.
+        # `state` contains the addresses of the weights. Keep the weights alive, because otherwise
+        # another tensor could get one of these addresses.
         self._weights = [weight.detach() for weight in weights]
         self.layers = [
             LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers
@@ -364,7 +365,7 @@ class IncrementalDecoder:
     def make_room(self) -> bool:
         """Grow the cache if it is full, and return True if it grew.
 
-        The capacity doubles, but never exceeds the number of learned positions.
+        The capacity doubles. With learned positions, it is limited to their number.
         """
         capacity = self._ancestors.shape[2]
         if self.length < capacity:
