@@ -88,8 +88,8 @@ def translation_loss(
 def can_fuse(head: nn.Module) -> bool:
     """Return True if `fused_translation_loss` may compute this output projection itself.
 
-    It may if `head` is a plain `Linear` without bias. Adapters, quantization, parametrizations,
-    hooks and offloading act when a layer is called, and the fused loss does not call `head`.
+    `head` must be a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks
+    and offloading take effect only when a layer is called, but the fused loss does not call `head`.
     """
     hooks = (
         head._forward_pre_hooks,
