@@ -61,7 +61,7 @@ class SnapshotCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Delete the snapshots of later updates, which an earlier training in the folder wrote."""
+        """Delete snapshots of later updates, left in the folder by an earlier training."""
         if state.is_world_process_zero:
             for path in list_snapshots(str(args.output_dir)):
                 if _snapshot_step(path) > state.global_step:
