@@ -226,7 +226,7 @@ def padded_tokens_that_fit(
     The number is rounded down to a power of two, so that a resumed run finds the same number. The
     weights are already on the GPU. The estimate consists of 18 bytes for each weight (gradient,
     Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes that each token keeps for
-    the backward pass. The sdpa kernels keep no attention weights.
+    the backward pass. Attention weights do not count, because the sdpa kernels keep none.
     """
     # Bytes that a target token keeps in a layer: 12 D for 3 inputs of LayerNorm, 12 D for 3 inputs
     # of projections, and 3 D for 3 dropout masks. q, k, v, the heads' outputs and ReLU's output are
