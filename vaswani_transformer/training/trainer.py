@@ -355,8 +355,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self._nll_since_log = self._nll_since_log + unsmoothed_loss(outputs).detach().sum()
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
             # The loss is such a part, too. But DDP averages the gradients of all processes, and
-            # transformers averages their losses. Multiplied by the number of processes, the parts
-            # have the sum as their mean.
+            # transformers averages their losses. So multiply the part by the number of processes:
+            # the mean of these products is the sum of the parts.
             loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
