@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share the cores with other processes: torch's waiting threads spin only on an idle machine.
 
-libgomp is torch's OpenMP library on Linux. Its threads spin for milliseconds while they wait for
-each other. This is fastest if each thread has a core to itself. But if another process runs on the
-core of one thread, the other threads spin until that thread gets its core back. This costs two
-thirds of the speed.
+libgomp is torch's OpenMP library on Linux. While its threads wait for each other, they spin for
+milliseconds. Spinning is fastest if each thread has a core to itself. But if another process takes
+the core of one thread, the other threads spin until that thread gets its core back. Then torch
+loses two thirds of its speed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 
 _STAT = Path("/proc/stat")
 _SECONDS = 0.5  # between two checks of the load
-# Number of cores that other processes may use before torch's threads sleep. It allows for daemons
-# and for the rounding of CPU times.
+# Number of cores that other processes may use before torch's threads sleep. It is not 0, because
+# daemons use some time and CPU times are rounded.
 _SPARE = 0.25
 
 
@@ -75,7 +75,7 @@ def seconds_used(stat: str, cores: Set[int]) -> float:
     for line in stat.splitlines():
         columns = line.split()
         if columns and columns[0] in names:
-            used = columns[1:4] + columns[6:8]  # without idle, iowait and steal
+            used = columns[1:4] + columns[6:8]  # without the columns idle, iowait and steal
             ticks += sum(int(column) for column in used)
     return ticks / os.sysconf("SC_CLK_TCK")
 
