@@ -7,7 +7,8 @@ Definitions:
         both sides are equal.
     Blank: a pair with a blank side. It counts under no other name.
     Exact duplicate: a pair with the same two texts as an earlier pair, without normalization.
-    Duplicate: a pair that is equal to an earlier pair. The first of equal pairs is no duplicate.
+    Duplicate: a pair that is equal to an earlier pair. The first of several equal pairs is not a
+        duplicate.
     Copy: a pair with equal sides.
     Held-out: a pair with a source that is equal to a source of the validation or test text.
 
@@ -49,7 +50,7 @@ _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum(
 def normalize_text(text: str) -> str:
     """Return the letters, digits and combining marks of a text, case-folded.
 
-    If a text has none of them, such as "?!", return it without the white space around it.
+    If a text such as "?!" has none of these, return it without the white space around it.
 
     Example:
         >>> normalize_text("The 2nd Café!")
@@ -87,7 +88,7 @@ def _hash_pairs(sides: Sides) -> np.ndarray:
 def find_removable(
     train: Sides, held_out: Mapping[str, Sides]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Find the training pairs that add nothing, or that inflate scores.
+    """Find blank, duplicate and copied training pairs, and pairs with a held-out source.
 
     Args:
         train: Hashes of both sides of the training pairs.
