@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a model: test sets, results, the results file and the printed report.
 
-All keys of results begin with `test_`. The rest of a key is a key of `metrics.score_translations`,
-a key of `DECODING`, or one that `evaluate_model` adds. Computing results needs the extra `eval`;
-reading them needs no extra.
+All keys of results begin with `test_`. The rest of the key comes from the results of
+`metrics.score_translations`, from `DECODING`, or from `evaluate_model` itself. Computing results
+needs the extra `eval`; reading them needs no extra.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EvaluationSet:
 def load_evaluation_set(
     *, split: str = "test", name: str | None = None, **corpus: Any
 ) -> EvaluationSet:
-    """Load a test set. Sentences of the built-in corpus come with all their references.
+    """Load a test set. Each sentence of the built-in corpus has all its references.
 
     Args:
         split: Split of a dataset. It has no effect on files.
@@ -213,7 +213,8 @@ def evaluate_model(
     from .metrics import make_sacrebleu, score_translations
 
     language = getattr(model.config, "target_language", None)
-    make_sacrebleu(language)  # raises before the long translation if its tokenizer is missing
+    # If sacreBLEU's tokenizer is missing, this raises before the long translation.
+    make_sacrebleu(language)
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
     options: Any = {
