@@ -58,7 +58,7 @@ def training_flops(
 
 
 def measure_cost(trainer: Any) -> dict[str, Any]:
-    """Return the cost of the training of a `VaswaniTransformerTrainer`, with all resumed parts.
+    """Return the cost of a trainer's whole training, including the parts before a resume.
 
     All processes must call this function.
 
