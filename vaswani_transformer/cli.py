@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():  # `... | head`
-            # Otherwise Python would report the broken pipe once more at shutdown.
+            # Discard further output, or else Python would report the broken pipe again at shutdown.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         is_interrupt = isinstance(error, KeyboardInterrupt)
@@ -337,7 +337,7 @@ def _translate(args: argparse.Namespace) -> None:
     if args.sample:
         import torch
 
-        # Each process has its own seed, so that no two draw the same numbers.
+        # Each process has its own seed, so that no two processes draw the same numbers.
         torch.manual_seed((args.seed or 0) + int(os.environ.get("RANK", "0")))
     from .files import is_stream
     from .inference.translate import join_processes, part_of, translate_file
