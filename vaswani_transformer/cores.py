@@ -66,7 +66,7 @@ def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
 
 
 def seconds_used(stat: str, cores: Set[int]) -> float:
-    """Return the CPU seconds that all processes have used on some cores since the system started.
+    """Return the CPU seconds of all processes on the given cores since the system started.
 
     `stat` is the content of /proc/stat.
     """
@@ -108,7 +108,7 @@ def _watch(ended: threading.Event, num_threads: int) -> None:
 
 
 def _times(cores: Set[int]) -> tuple[float, float]:
-    """Return the current time, and the CPU seconds of all other processes on some cores."""
+    """Return the current time, and the CPU seconds of all other processes on the given cores."""
     return time.monotonic(), seconds_used(_STAT.read_text(), cores) - time.process_time()
 
 
