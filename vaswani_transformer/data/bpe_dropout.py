@@ -137,8 +137,8 @@ class BpeDropout:
         """Draw which merges are left out.
 
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
-        them. A piece of n symbols has at most n - 1 merges that are made. Before each of these,
-        fewer than n merges are left out.
+        them. At most n - 1 merges are made in a piece of n symbols. Before each of them, fewer
+        than n merges are left out.
         """
         left_out: list[int] = []
         # The distances between left-out merges have a geometric distribution.
