@@ -410,7 +410,7 @@ def _store(
 
     Args:
         read: Generator of pairs, which takes `paths` and the options.
-        files: Files that it reads.
+        files: Files that `read` reads.
         cache_dir: Folder of the cache. None means the cache of `datasets`.
         **options: Further arguments of `read`.
     """
@@ -550,7 +550,7 @@ def _read_shards(
 def index_aligned(
     source: str | Path, target: str | Path, lines_per_part: int
 ) -> list[tuple[int, int, int, int]]:
-    """Divide two aligned text files into parts with the same lines.
+    """Divide two aligned text files into parts that start and end at the same lines.
 
     Returns:
         For each part: the number of its first line, from 1; its number of lines; and its byte
