@@ -41,8 +41,8 @@ logger = logging.get_logger(__name__)
 Sides = Sequence[np.ndarray]
 
 _BLANK = hash("")
-# A pair's hash is that of its source times this number, plus that of its target. The number is odd,
-# so that every bit of the source's hash changes the result.
+# The hash of a pair is the hash of its source times this number, plus the hash of its target. The
+# number is odd, so that every bit of the source's hash changes the result.
 _MULTIPLIER = 0x5851F42D4C957F2D
 _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
 
@@ -68,7 +68,7 @@ def normalize_text(text: str) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return int64 hashes (2, N) of the texts: row 0 unchanged, row 1 normalized.
+    """Return int64 hashes (2, N): row 0 of the unchanged texts, row 1 of the normalized texts.
 
     The hashes differ between processes, except between a process and its forks.
     """
@@ -80,7 +80,7 @@ def _hash_text(text: str) -> tuple[int, int]:
 
 
 def _hash_pairs(sides: Sides) -> np.ndarray:
-    """Return hashes (2, N) of the pairs: row 0 unchanged, row 1 normalized."""
+    """Return hashes (2, N): row 0 of the unchanged pairs, row 1 of the normalized pairs."""
     source, target = sides
     return source * _MULTIPLIER + target
 
@@ -96,9 +96,9 @@ def find_removable(
 
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
-        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. For each held-out
-            set, `overlaps` has its `name`, its `num_pairs`, and how many of its `pairs` and of its
-            `sources` are also in the training text.
+        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. `overlaps` lists
+            for each held-out set: `name`, `num_pairs`, and how many `pairs`
+            and how many `sources` of the set are also in the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]
