@@ -31,7 +31,7 @@ LOOKALIKES = {
     "": "\u00ad\u200b\u200c\u2060\ufeff",
 }
 for _code in range(ord("!"), ord("~") + 1):
-    # The full-width form of the character.
+    # Each of these characters has a full-width form.
     LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)
 # A look-alike is replaced if two conditions hold. At most this share of the sentences has the
 # look-alike, and more than `_FREQUENT` times as many sentences have the usual character.
