@@ -174,7 +174,7 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     try:
         yield beside
         with contextlib.suppress(FileNotFoundError):
-            # The folder is empty. Remove it, because some systems cannot rename to an existing folder.
+            # Remove the empty folder, because some systems cannot rename to an existing folder.
             path.rmdir()
         beside.rename(path)
     finally:
@@ -254,7 +254,7 @@ def check_no_link_out(path: Path, folder: Path) -> None:
 
 
 def text_suffix(path: str | Path) -> str:
-    """Return the suffix of a file's name in lower case, without the last .gz."""
+    """Return the suffix of a file's name in lower case. A final .gz is ignored."""
     return Path(str(path).lower().removesuffix(".gz")).suffix
 
 
@@ -345,8 +345,8 @@ def check_outputs(
         inputs: Files that the command reads. None means no file, and "-" means stdin.
 
     Raises:
-        ValueError: An output is a folder, its folder cannot be written to, or the output or its
-            temporary file is also an input or another output.
+        ValueError: An output is a folder, an output is in a folder that cannot be written to, or an
+            output or its temporary file is also an input or another output.
     """
     others = set()
     for file in inputs:
