@@ -179,7 +179,7 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """Return the recipe as YAML, without local folders and without values of the base model."""
+    """Return the recipe as YAML, without local folders and default values."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
     # Keep both languages: if a recipe lacks them, they are read from the suffixes of its files.
@@ -200,7 +200,7 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Describe the "last", "best" or "average" validation of a run, or return "" without one."""
+    """Describe the "last", "best" or "average" validation of a run. Return "" if there is none."""
     figures = {
         name: results.get(f"{which}_eval_{name}")
         for name in ("perplexity", "nll", "loss", *METRICS)
