@@ -249,7 +249,7 @@ def ends_of(decoding: GenerationConfig) -> list[int]:
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Return the number of positions of an export, which limits the length of both sides."""
+    """Return the number of positions of an export: the maximum length of a source or an output."""
     if config.position_encoding == "learned":
         return config.max_position_embeddings
     return max(MIN_POSITIONS, config.max_position_embeddings)
@@ -284,7 +284,7 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
 _OVER_SOURCE = 5
 _GROWTH = 1.5
 
-_NO_PENALTY = 1e-30  # not 0, because CTranslate2 may then stop at the first hypothesis
+_NO_PENALTY = 1e-30  # if it were 0, CTranslate2 might stop at the first hypothesis
 
 
 @dataclass(frozen=True)
