@@ -132,7 +132,8 @@ def evaluate_to_files(
             num_beams.
 
     Returns:
-        The results of `evaluate_model`, and the path of their file, or None if there is none.
+        The results of `evaluate_model`, and the path of the results file. The path is None if no
+        file is written.
 
     Raises:
         ValueError: An output cannot be written, or would replace another file or the results of
@@ -225,7 +226,7 @@ def evaluate_model(
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:  # another setting limits the translations
+    if decoding["max_new_tokens_over_source"] is None:  # then other settings apply
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
     decoding |= precision_of(model)
@@ -291,5 +292,5 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return the tokens of the translations / the tokens of the references, as sacreBLEU counts."""
+    """Return tokens of the translations / tokens of the references, both counted by sacreBLEU."""
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))
