@@ -89,7 +89,7 @@ def score_translations(
         Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on.
         `paper_bleu` and `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. The
         other entries are sacreBLEU's `brevity_penalty`, and `hypothesis_length` and
-        `reference_length` in its tokens.
+        `reference_length` in sacreBLEU's tokens.
 
     Raises:
         ValueError: There are no hypotheses, or a sentence has no reference.
@@ -125,7 +125,8 @@ def score_translations(
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
     """Return sacreBLEU with its tokenizer for the target language.
 
-    Languages without such a tokenizer and without spaces between words are split into characters.
+    If a language has no spaces between words, and sacreBLEU has no tokenizer for it, sacreBLEU
+    splits its text into characters.
 
     Raises:
         ImportError: The tokenizer is not installed. Japanese and Korean need an extra of sacrebleu.
