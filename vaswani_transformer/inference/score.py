@@ -48,7 +48,7 @@ class PairScore:
     Args:
         log_prob: Log-probability of the target given the source, `</s>` included.
         length: Number of target tokens, `</s>` included.
-        score: `log_prob` divided by GNMT's length penalty; beam search ranks by it.
+        score: `log_prob` divided by GNMT's length penalty. Beam search ranks by this score.
         words: Each `word` of the target with its `score`, the mean log-probability of its tokens.
     """
 
