@@ -38,7 +38,7 @@ logger = logging.get_logger(__name__)
 RECIPE_FOLDER = Path(__file__).with_name("recipes")
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
-BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by its name on the Hub
+BUILTIN_LICENSE = "cc-by-2.0"  # license of the corpus `builtin`, as the Hub names it
 BUILTIN_ATTRIBUTION = (
     "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), "
     "through [www.manythings.org/anki](http://www.manythings.org/anki/), [CC BY 2.0 "
@@ -662,7 +662,7 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
         others = {name: value for name, value in given.items() if name != "max_steps"}
-        # The other fields come first, because the warm-up's peak rate depends on d_model.
+        # Replace the other fields first, because the warm-up's peak rate depends on d_model.
         longer = dataclasses.replace(original, **others)
         return laid_out(longer, steps, keep=others, is_timed=False)
     return dataclasses.replace(original, **given)
@@ -709,10 +709,11 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a recipe for other training data, without the recipe's languages.
 
-    If the recipe has a dataset or other languages, its name and description are replaced, too.
+    If the recipe has a dataset, or if its languages are not the given ones, its name and
+    description are replaced, too.
 
     Raises:
-        ValueError: If the recipe has languages, and a language of the other data is missing.
+        ValueError: If the recipe has languages, and `given` lacks one or both languages.
     """
     languages = ("source_language", "target_language")
     others = {name: value for name, value in values.items() if name not in languages}
