@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-# Pairs are sorted by length in pools. This is the size of a pool, in effective batches.
+# Size of the pools within which pairs are sorted by length, in effective batches.
 BATCHES_PER_POOL = 100
 _SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
 # Number of batches at the end that are made about equally full, so that none is a small remainder.
