@@ -96,8 +96,8 @@ def find_removable(
 
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
-        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. `overlaps` lists
-            for each held-out set: `name`, `num_pairs`, and how many `pairs`
+        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. The list
+            `overlaps` has for each held-out set its `name`, its `num_pairs`, and how many `pairs`
             and how many `sources` of the set are also in the training text.
     """
     exact, pair = _hash_pairs(train)
