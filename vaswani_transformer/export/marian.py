@@ -197,9 +197,9 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
-        # transformers' penalty is length^alpha, so a smaller alpha approximates the paper's penalty.
-        # The factor is the slope of log((5 + n) / 6) over log(n). It is n / (5 + n), about 0.7 for
-        # sentences of 12 tokens.
+        # transformers' penalty is length^alpha, so a smaller alpha approximates the paper's
+        # penalty. The factor is the slope of log((5 + n) / 6) over log(n). It is n / (5 + n), about
+        # 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:
