@@ -52,7 +52,7 @@ WEIGHTS_NAME = "model.bin"
 # paper's. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
 MIN_POSITIONS = 2048
 
-# Keys of a generation config that the search below follows, or that do not change the results.
+# Keys of a generation config that the search below supports, or that do not change its results.
 _FOLLOWED = {
     *DECODING,
     "max_new_tokens",
