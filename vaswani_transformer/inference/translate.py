@@ -53,11 +53,11 @@ from .loading import is_translator, precision_of
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, of this package or of another one, or a `Translator`
-# for the engine ctranslate2.
+# A model that translates: a `PreTrainedModel` with `GenerationMixin`, of this package or of another
+# one, or a `Translator` for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
 
-BLANK = Hypothesis("")  # of a blank sentence
+BLANK = Hypothesis("")  # the hypothesis of a blank sentence
 
 # ---- sentences ----
 
