@@ -113,7 +113,7 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Return a `MarianMTModel` with the model's weights and the most similar search.
+    """Return a `MarianMTModel` with the same weights, and with the most similar search.
 
     The logits are the same, apart from the different epsilon of LayerNorm.
 

@@ -259,7 +259,7 @@ def num_positions(config: VaswaniTransformerConfig) -> int:
 
 
 def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConfig]:
-    """Return the configs of an exported model and of its search.
+    """Return the config of an exported model and its generation config.
 
     Raises:
         ValueError: The folder is not an export by this version.
