@@ -7,7 +7,7 @@ Results go to stdout, warnings and progress to stderr. Exit codes:
 - 0: Success.
 - 2: Wrong input. stderr has one line that says what is wrong, sometimes followed by advice.
 - 130: The user interrupted the command.
-- 141: The reader of stdout has gone, as in `... | head`.
+- 141: The program that reads stdout has ended, as in `... | head`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# Arguments of library functions, and the options that set them, where the two names differ.
+# Arguments of library functions that have another name than the option that sets them.
 _OTHER_NAMES = {
     "num_best": "n_best",
     "path": "files",
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError) and _reader_is_gone():  # `... | head`
-            # Otherwise Python would report the broken pipe once more at shutdown.
+            # Discard further output, or else Python would report the broken pipe again at shutdown.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 141
         is_interrupt = isinstance(error, KeyboardInterrupt)
@@ -91,8 +91,8 @@ def is_main_process() -> bool:
 def _messages_on_stderr() -> Iterator[None]:
     """Show the package's log on stderr during the block.
 
-    Of several processes, only the main one shows more than errors. Progress bars are shown only by
-    the main process, and only if stderr is a terminal.
+    If there are several processes, all but the main one show only errors. Only the main process
+    shows progress bars, and only if stderr is a terminal.
     """
     from transformers.utils import logging as library
 
@@ -223,8 +223,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        # At its start, the run may have fitted these fields to its minutes or updates, so its own
-        # values replace those of --recipe.
+        # When the run started, it may have fitted these fields to its minutes or updates. So the
+        # values of the run replace those of --recipe.
         fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
         given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)
@@ -337,7 +337,7 @@ def _translate(args: argparse.Namespace) -> None:
     if args.sample:
         import torch
 
-        # Each process has its own seed, so that no two draw the same numbers.
+        # Each process has its own seed, so that no two processes draw the same numbers.
         torch.manual_seed((args.seed or 0) + int(os.environ.get("RANK", "0")))
     from .files import is_stream
     from .inference.translate import join_processes, part_of, translate_file
@@ -389,9 +389,9 @@ def _check_new_output(output: Path, part: Path) -> None:
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of `generate` for sampling, or none without --sample.
+    """Return the arguments of `generate` for sampling, or {} without --sample.
 
-    The seed is not one of them.
+    The seed of the draws is not an argument of `generate`, so it is not included.
     """
     given = {
         name: getattr(args, name)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Share the cores with other processes: torch's waiting threads spin only on an idle machine.
 
-libgomp is torch's OpenMP library on Linux. Its threads spin for milliseconds while they wait for
-each other. This is fastest if each thread has a core to itself. But if another process runs on the
-core of one thread, the other threads spin until that thread gets its core back. This costs two
-thirds of the speed.
+libgomp is torch's OpenMP library on Linux. While its threads wait for each other, they spin for
+milliseconds. Spinning is fastest if each thread has a core to itself. But if another process takes
+the core of one thread, the other threads spin until that thread gets its core back. Then torch
+loses two thirds of its speed.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import torch
 
 _STAT = Path("/proc/stat")
 _SECONDS = 0.5  # between two checks of the load
-# Number of cores that other processes may use before torch's threads sleep. It allows for daemons
-# and for the rounding of CPU times.
+# Number of cores that other processes may use before torch's threads sleep. It is not 0, because
+# daemons use some time and CPU times are rounded.
 _SPARE = 0.25
 
 
@@ -66,7 +66,7 @@ def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
 
 
 def seconds_used(stat: str, cores: Set[int]) -> float:
-    """Return the CPU seconds that all processes have used on some cores since the system started.
+    """Return the CPU seconds of all processes on the given cores since the system started.
 
     `stat` is the content of /proc/stat.
     """
@@ -75,7 +75,7 @@ def seconds_used(stat: str, cores: Set[int]) -> float:
     for line in stat.splitlines():
         columns = line.split()
         if columns and columns[0] in names:
-            used = columns[1:4] + columns[6:8]  # without idle, iowait and steal
+            used = columns[1:4] + columns[6:8]  # without the columns idle, iowait and steal
             ticks += sum(int(column) for column in used)
     return ticks / os.sysconf("SC_CLK_TCK")
 
@@ -108,7 +108,7 @@ def _watch(ended: threading.Event, num_threads: int) -> None:
 
 
 def _times(cores: Set[int]) -> tuple[float, float]:
-    """Return the current time, and the CPU seconds of all other processes on some cores."""
+    """Return the current time, and the CPU seconds of all other processes on the given cores."""
     return time.monotonic(), seconds_used(_STAT.read_text(), cores) - time.process_time()
 
 

@@ -35,7 +35,7 @@ TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
 STATE_FILE = "trainer_state.json"
 SNAPSHOT_FOLDER = "snapshots"
 STAGING_FOLDER = "_unfinished"
-# files that only checkpoints have
+# The next two are files of checkpoints; no other folder has them.
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
 
@@ -174,7 +174,8 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     try:
         yield beside
         with contextlib.suppress(FileNotFoundError):
-            path.rmdir()  # it is empty; some systems cannot rename to an existing folder
+            # Remove the empty folder, because some systems cannot rename to an existing folder.
+            path.rmdir()
         beside.rename(path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
@@ -222,7 +223,8 @@ def locking(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Both may fail: Windows does not delete an open file, and `rmdir` no folder with files.
+        # `unlink` fails on Windows, because the file is open. `rmdir` fails if the folder has
+        # files.
         with contextlib.suppress(OSError):
             os.unlink(lock.lock_file)
             folder.rmdir()
@@ -252,7 +254,7 @@ def check_no_link_out(path: Path, folder: Path) -> None:
 
 
 def text_suffix(path: str | Path) -> str:
-    """Return the suffix of a file's name in lower case, without the last .gz."""
+    """Return the suffix of a file's name in lower case. A final .gz is ignored."""
     return Path(str(path).lower().removesuffix(".gz")).suffix
 
 
@@ -284,7 +286,7 @@ def decode_lines(
     dropped.
 
     Args:
-        stream: Read once, from its current position. Memory holds one line at a time.
+        stream: The stream. It is read once, from its current position, one line at a time.
         name: Name of the stream in error messages.
         max_bytes: Largest number of bytes in a line, without its end.
         offset: Byte offset of the current position in the file.
@@ -294,7 +296,7 @@ def decode_lines(
         ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte
             offset), or carriage returns alone end the lines.
     """
-    # 3 bytes for a byte order mark, 2 for the line end, and 1 to notice a line that is too long
+    # 3 bytes for a byte order mark, 2 for the line end, and 1 to detect a line that is too long
     read_line = partial(stream.readline, max_bytes + 6)
     for number, raw in enumerate(iter(read_line, b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
@@ -343,8 +345,8 @@ def check_outputs(
         inputs: Files that the command reads. None means no file, and "-" means stdin.
 
     Raises:
-        ValueError: An output is a folder, its folder cannot be written to, or the output or its
-            temporary file is also an input or another output.
+        ValueError: An output is a folder, an output is in a folder that cannot be written to, or an
+            output or its temporary file is also an input or another output.
     """
     others = set()
     for file in inputs:

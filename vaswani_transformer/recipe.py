@@ -38,7 +38,7 @@ logger = logging.get_logger(__name__)
 RECIPE_FOLDER = Path(__file__).with_name("recipes")
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
-BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by its name on the Hub
+BUILTIN_LICENSE = "cc-by-2.0"  # license of the corpus `builtin`, as the Hub names it
 BUILTIN_ATTRIBUTION = (
     "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), "
     "through [www.manythings.org/anki](http://www.manythings.org/anki/), [CC BY 2.0 "
@@ -47,8 +47,8 @@ BUILTIN_ATTRIBUTION = (
     "cleaned"
 )
 
-# Fields of 0.1.0 that later got the names of training arguments: old and new name. Recipe files may
-# still use the old names.
+# New names by old names, for fields of 0.1.0 that were renamed like training arguments. Recipe
+# files may still use the old names.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -62,8 +62,8 @@ INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # possible values of `metric_for_best_model`
 
-# Recipe fields that are also fields of the model config, then those that are also training
-# arguments.
+# Recipe fields that are also fields of the model config, and below them the recipe fields that are
+# also training arguments.
 MODEL_FIELDS = (
     "source_language",
     "target_language",
@@ -210,7 +210,7 @@ class Recipe:
         _RATIO,
     )
 
-    bpe_dropout: float = _field(  # free, because it helps most if it starts late
+    bpe_dropout: float = _field(  # free, because it helps most if a run turns it on late
         0.0,
         "probability of skipping a byte-pair merge in training, drawn again in each epoch, in "
         "[0, 1)",
@@ -224,7 +224,7 @@ class Recipe:
         free=True,
     )
 
-    # Model: None means the preset's value.
+    # Model: a field that is None takes its value from `preset`.
     preset: str = _field(
         "base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1"
     )
@@ -359,7 +359,7 @@ class Recipe:
 
     @property
     def validation_search(self) -> str:
-        """Search of validations, "greedy" or "beam N". The final model's search may differ."""
+        """Search in validations: "greedy" or "beam N". The final model may use another search."""
         return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
 
     @property
@@ -397,8 +397,8 @@ class Recipe:
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Return the arguments of `data.load_corpus` for a split, or None if it has no data.
 
-        Training files replace `dataset` for all splits, so that no model is validated on another
-        corpus by mistake. Other files replace only their own split.
+        If the recipe has training files, no split uses `dataset`, so that no model is validated on
+        another corpus by mistake. Validation or test files replace only their own split.
 
         Args:
             split: "train", "validation" or "test". In a dataset, these stand for its splits
@@ -532,8 +532,9 @@ def as_list(value: Any) -> list[Any]:
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """Read the values of a recipe file: YAML, or the recipe.json of a run.
 
-    With `extends: small`, the built-in recipe `small` supplies all other values. Values are
-    converted by the type of their field, because YAML would read `1e-4` as text and `no` as false.
+    If a file has the line `extends: small`, the built-in recipe `small` supplies all values that
+    the file does not set. Each value is converted to the type of its field, because YAML itself
+    would read `1e-4` as text and `no` as false.
 
     Raises:
         ValueError: If the file is not a recipe. The message names the file, the line and the field.
@@ -572,7 +573,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             own[name] = parse_value(name, value)
             check_value(name, own[name])
         except ValueError as error:
-            # without quotes, because the command line turns quoted names into options
+            # Remove the quotes, because the command line would turn quoted names into options.
             message = str(error).replace("`", "")
             raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
     return {**base, "name": path.stem, **own}
@@ -633,9 +634,10 @@ def recipe_text(name: str) -> str:
 def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
-    If `max_steps` is below the recipe's own, intervals and warm-up become shorter, too: see
-    `laid_out`. If training files replace the recipe's data, its languages are not used: pass both
-    languages, or name the files by language (train.en).
+    If the `max_steps` in `overrides` is below that of the recipe, intervals and warm-up become
+    shorter, too: see `laid_out`. If training files replace the recipe's data, the recipe's
+    languages are not used. Pass both languages, or let the file names end in the language
+    (train.en).
 
     Args:
         recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the
@@ -660,7 +662,7 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
         others = {name: value for name, value in given.items() if name != "max_steps"}
-        # The other fields come first, because the warm-up's peak rate depends on d_model.
+        # Replace the other fields first, because the warm-up's peak rate depends on d_model.
         longer = dataclasses.replace(original, **others)
         return laid_out(longer, steps, keep=others, is_timed=False)
     return dataclasses.replace(original, **given)
@@ -671,8 +673,8 @@ def laid_out(
 ) -> Recipe:
     """Return a recipe for another number of updates, with intervals and warm-up that fit it.
 
-    With `is_timed`, the training gets four validations and four checkpoints, otherwise at least
-    four of each. The intervals of snapshots and log lines remain the same fractions of the
+    If `is_timed` is true, the training gets four validations and four checkpoints, otherwise at
+    least four of each. The intervals of snapshots and log lines remain the same fractions of the
     training. The warm-up takes at most a fifth of the updates. A shortened warm-up keeps its peak
     learning rate, although the paper's formula would raise it. Fields in `keep` do not change.
     """
@@ -692,7 +694,7 @@ def laid_out(
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return languages that `values` lacks, by the suffixes of the training files: train.en."""
+    """Return the languages that `values` lacks, read from file names such as train.en."""
     found = {}
     for side in ("source", "target"):
         name = f"{side}_language"
@@ -707,10 +709,11 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a recipe for other training data, without the recipe's languages.
 
-    If the recipe has a dataset or other languages, its name and description are replaced, too.
+    If the recipe has a dataset, or if its languages are not the given ones, its name and
+    description are replaced, too.
 
     Raises:
-        ValueError: If the recipe has languages, and a language of the other data is missing.
+        ValueError: If the recipe has languages, and `given` lacks one or both languages.
     """
     languages = ("source_language", "target_language")
     others = {name: value for name, value in values.items() if name not in languages}

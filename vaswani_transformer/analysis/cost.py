@@ -58,12 +58,12 @@ def training_flops(
 
 
 def measure_cost(trainer: Any) -> dict[str, Any]:
-    """Return the cost of the training of a `VaswaniTransformerTrainer`, with all resumed parts.
+    """Return the cost of a trainer's whole training, including the parts before a resume.
 
     All processes must call this function.
 
     Returns:
-        The figures of `CostCallback.metrics` and `measure_devices`, and:
+        The figures of `CostCallback.metrics` and of `measure_devices`, and these:
 
         - `train_code`: Versions of this package that ran the training.
         - `train_flops_paper`: Device seconds x measured FLOP/s of a device, as in Table 2.
@@ -130,7 +130,7 @@ def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     Paper: Table 2 uses the sustained rate of one GPU.
     """
     side = 1024 if device.type == "cpu" else 8192
-    generator = torch.Generator(device).manual_seed(0)  # torch's global one stays unchanged
+    generator = torch.Generator(device).manual_seed(0)  # torch's global generator stays unchanged
     first, second = (
         torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2)
     )

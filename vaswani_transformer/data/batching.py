@@ -20,10 +20,10 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-# Pairs are sorted by length in pools. This is the size of a pool, in effective batches.
+# Size of the pools within which pairs are sorted by length, in effective batches.
 BATCHES_PER_POOL = 100
 _SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
-# Number of batches at the end that are made equally full, so that none is a small remainder.
+# Number of batches at the end that are made about equally full, so that none is a small remainder.
 _EVENED_BATCHES = 20
 _HALVINGS = 8  # steps of the bisection that finds a common limit for these batches
 
@@ -39,14 +39,15 @@ class TokenBatchSampler(Sampler[list[int]]):
     epoch. So the training is the same for any number of processes and accumulation steps.
 
     An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
-    that the largest padded size is as small as possible. If an effective batch has fewer pairs,
-    some micro-batches are empty lists, and the loader must replace them by fill rows. Micro-batch
-    g * world_size + p is for process p at accumulation step g, which is the order of accelerate.
+    that the largest padded size is as small as possible. If an effective batch has fewer pairs
+    than micro-batches, some micro-batches are empty lists, and the loader must replace them by fill
+    rows. Micro-batch g * world_size + p is for process p at accumulation step g, which is the order
+    of accelerate.
 
     The batches are planned once, for all epochs. The plan fixes only the two lengths of the pair at
-    each position. Each epoch draws at random which of the pairs of these lengths takes the
-    position, and in which order the batches come. Every epoch has every pair once. The 20 batches
-    that are planned last are about equally full, so that none is a small remainder.
+    each position. For each epoch, the sampler draws at random which pair of these lengths takes the
+    position, and the order of the batches. Every epoch has every pair once. The last 20 batches of
+    the plan are about equally full, so that no batch is a small remainder.
 
     Args:
         source_lengths: Number of tokens of each source sentence, with `</s>`.
@@ -95,12 +96,13 @@ class TokenBatchSampler(Sampler[list[int]]):
         self._starts = _cut_evenly(lengths[order], limits)
         batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
-        # (N, 2): the lengths at each position. Within a batch the longer side is descending.
+        # (N, 2): the lengths at each position. Each batch is sorted by the longer side, longest
+        # first.
         self._lengths = lengths[order]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
         # (N,): an id for each row. Rows with the same two lengths have the same id.
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
-        # (N,): all positions, sorted by the id of the lengths there.
+        # (N,): all positions, sorted by the id of their lengths.
         self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
             accumulation_steps = max(
@@ -229,11 +231,12 @@ def _stack_lengths(
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    The shorter side is ignored. If the pairs were sorted by it, too, then all pairs of the same two
-    lengths would be in one batch. Only such pairs exchange their positions between epochs, so every
-    epoch would have the same batches.
+    The shorter side is ignored. If the pairs were sorted by the shorter side, too, then all pairs
+    of the same two lengths would be in one batch. Only pairs of the same two lengths exchange their
+    positions between epochs, so every epoch would have the same batches.
 
-    The pools are ascending and descending in turn. So the lengths are similar where two pools meet.
+    Pools are sorted in ascending and descending order in turn, so that the lengths are similar
+    where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
@@ -250,9 +253,10 @@ def shape_keys(lengths: np.ndarray) -> np.ndarray:
     """Return the keys (2, N) by which `np.lexsort` sorts pairs before they are cut into batches.
 
     Pairs are sorted by their longer side, and then by source length minus target length. The
-    difference is ascending and descending in turn, so that neighbors are similar where the longer
-    side changes. Pairs with a long source and pairs with a long target are not mixed. So
-    micro-batches have less padding than after sorting by the sum of both lengths.
+    order of the difference is ascending for one length of the longer side and descending for the
+    next, so that neighbors are similar where the longer side changes. Pairs with a long source and
+    pairs with a long target are not mixed. So micro-batches have less padding than after sorting by
+    the sum of both lengths.
 
     Args:
         lengths: (N, 2) source and target lengths.
@@ -351,7 +355,8 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
         else:
             low = middle + 1
     sizes = _split_greedily(lengths, low)
-    # If a single long pair sets the bound, the rows may fit into fewer parts. Halve the largest.
+    # If a single long pair decides the largest padded size, the rows may fit into fewer parts than
+    # `num_parts`. Then halve the part with the most rows.
     while len(sizes) < num_parts and max(sizes) > 1:
         largest = int(np.argmax(sizes))
         sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]

@@ -30,10 +30,10 @@ class BpeDropout:
     """Draw new subwords for a pair, by leaving out merges of byte-pair encoding at random.
 
     The draws depend only on the seed, the epoch and the position of the pair. So a resumed run
-    equals an uninterrupted one. The `tokenizers` library has such a dropout, too, but without a
+    equals an uninterrupted one. The `tokenizers` library has BPE-dropout, too, but takes no
     seed. Symbols are merged only within the pieces into which the tokenizer's pre-tokenizer splits
-    a text. Added tokens do not change. A text that was truncated inside a character does not change
-    either.
+    a text. Added tokens do not change. If a text was truncated inside a character, its tokens do
+    not change either.
 
     Args:
         tokenizer: Tokenizer with plain byte-level byte-pair encoding.
@@ -89,10 +89,10 @@ class BpeDropout:
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the source and target lengths (N,) that the rows have on average with dropout.
 
-        They are the lengths without dropout, multiplied by the mean growth in a sample. A row keeps
-        its lengths without dropout if its source, its target or their sum would become longer than
-        the longest one in `dataset`. So if all rows fit a limit without dropout, they also fit it
-        with these lengths.
+        The result is estimated: each length without dropout is multiplied by the mean growth of its
+        side in a sample. If this made the source, the target or their sum longer than the longest
+        one in `dataset`, the row keeps its lengths without dropout. So if all rows fit a limit
+        without dropout, they also fit it with the returned lengths.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
@@ -137,8 +137,8 @@ class BpeDropout:
         """Draw which merges are left out.
 
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
-        them. For n symbols at most n - 1 merges are made, and before each of them fewer than n are
-        left out.
+        them. At most n - 1 merges are made in a piece of n symbols. Before each of them, fewer
+        than n merges are left out.
         """
         left_out: list[int] = []
         # The distances between left-out merges have a geometric distribution.

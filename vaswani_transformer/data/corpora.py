@@ -24,7 +24,7 @@ _TEXT = datasets.Features({"source": datasets.Value("string"), "target": dataset
 _STREAMED = (".jsonl", ".parquet")  # files of pairs that can be streamed
 _LINES_PER_SHARD = 50_000
 _SHARDS_OF_STORED = 64
-# A lone surrogate. It can be written in JSON, as an escape, but not in UTF-8.
+# A lone surrogate. JSON can contain it as an escape, but UTF-8 cannot encode it.
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -119,13 +119,13 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The pairs are not stored; only those of "builtin" are, in the cache. The arguments are those of
-    `load_corpus`, and so are the errors. A file of pairs must have JSON lines or be a Parquet file.
+    The pairs are not stored, except those of "builtin", which are stored in the cache. Arguments
+    and errors are those of `load_corpus`. A file of pairs must be a .jsonl or a .parquet file.
 
-    The shards of text files have up to 50,000 lines, and those of Parquet files are their row
-    groups. A file of JSON lines is one shard, and so are two compressed text files. A resumed
-    training skips the shards that it has finished. `StreamLoader` says how processes and workers
-    share the shards.
+    Text files are divided into shards of up to 50,000 lines. If a text file is compressed, both
+    files together are one shard. A .jsonl file is one shard. Each row group of a Parquet file is a
+    shard. A resumed training skips the shards that it has finished. `StreamLoader` says how
+    processes and workers share the shards.
 
     Example:
         >>> languages = {"source_language": "en", "target_language": "de"}
@@ -153,7 +153,7 @@ def stream_corpus(
         source, target = origin
         shards = index_aligned(source, target, sys.maxsize)  # one part with all lines
         num_lines = shards[0][1]
-        # To start in the middle of a compressed file, all text before must be decompressed.
+        # To start in the middle of a compressed file, all text before it must be decompressed.
         is_packed = ".gz" in (source.suffix, target.suffix)
         num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
         if num_shards > 1:
@@ -191,7 +191,8 @@ def find_origin(
     Args:
         files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
         dataset: Name or folder of a dataset, or None.
-        languages: Source and target language, from which swapped files are recognized.
+        languages: Source and target language. They are compared with the suffixes of the files, to
+            recognize swapped files.
 
     Returns:
         The name of the dataset, or the paths of the files.
@@ -409,12 +410,12 @@ def _store(
 
     Args:
         read: Generator of pairs, which takes `paths` and the options.
-        files: Files that it reads.
+        files: Files that `read` reads.
         cache_dir: Folder of the cache. None means the cache of `datasets`.
         **options: Further arguments of `read`.
     """
     # `from_generator` hashes all arguments of `read` to find the cache file. No `read` uses
-    # `known`: it is passed so that the hash changes when a file does.
+    # `known`. It is passed so that the hash changes when a file changes.
     known = tuple(
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
     )
@@ -429,7 +430,7 @@ def _store(
 
 
 def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
-    """Yield the built-in pairs: all translations for "train", and otherwise only the first one."""
+    """Yield the built-in pairs. Splits other than "train" have only each first translation."""
     for english, translations in builtin.read_builtin(split):
         for german in translations if split == "train" else translations[:1]:
             yield {"source": english, "target": german}
@@ -549,7 +550,7 @@ def _read_shards(
 def index_aligned(
     source: str | Path, target: str | Path, lines_per_part: int
 ) -> list[tuple[int, int, int, int]]:
-    """Divide two aligned text files into parts with the same lines.
+    """Divide two aligned text files into parts that start and end at the same lines.
 
     Returns:
         For each part: the number of its first line, from 1; its number of lines; and its byte

@@ -7,7 +7,8 @@ Definitions:
         both sides are equal.
     Blank: a pair with a blank side. It counts under no other name.
     Exact duplicate: a pair with the same two texts as an earlier pair, without normalization.
-    Duplicate: a pair that is equal to an earlier pair. The first of equal pairs is no duplicate.
+    Duplicate: a pair that is equal to an earlier pair. The first of several equal pairs is not a
+        duplicate.
     Copy: a pair with equal sides.
     Held-out: a pair with a source that is equal to a source of the validation or test text.
 
@@ -40,8 +41,8 @@ logger = logging.get_logger(__name__)
 Sides = Sequence[np.ndarray]
 
 _BLANK = hash("")
-# A pair's hash is that of its source times this number, plus that of its target. The number is odd,
-# so that every bit of the source's hash changes the result.
+# The hash of a pair is the hash of its source times this number, plus the hash of its target. The
+# number is odd, so that every bit of the source's hash changes the result.
 _MULTIPLIER = 0x5851F42D4C957F2D
 _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum())
 
@@ -49,7 +50,7 @@ _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum(
 def normalize_text(text: str) -> str:
     """Return the letters, digits and combining marks of a text, case-folded.
 
-    If a text has none of them, such as "?!", return it without the white space around it.
+    If a text such as "?!" has none of these, return it without the white space around it.
 
     Example:
         >>> normalize_text("The 2nd Café!")
@@ -67,7 +68,7 @@ def normalize_text(text: str) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return int64 hashes (2, N) of the texts: row 0 unchanged, row 1 normalized.
+    """Return int64 hashes (2, N): row 0 of the unchanged texts, row 1 of the normalized texts.
 
     The hashes differ between processes, except between a process and its forks.
     """
@@ -79,7 +80,7 @@ def _hash_text(text: str) -> tuple[int, int]:
 
 
 def _hash_pairs(sides: Sides) -> np.ndarray:
-    """Return hashes (2, N) of the pairs: row 0 unchanged, row 1 normalized."""
+    """Return hashes (2, N): row 0 of the unchanged pairs, row 1 of the normalized pairs."""
     source, target = sides
     return source * _MULTIPLIER + target
 
@@ -87,7 +88,7 @@ def _hash_pairs(sides: Sides) -> np.ndarray:
 def find_removable(
     train: Sides, held_out: Mapping[str, Sides]
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Find the training pairs that add nothing, or that inflate scores.
+    """Find blank, duplicate and copied training pairs, and pairs with a held-out source.
 
     Args:
         train: Hashes of both sides of the training pairs.
@@ -95,9 +96,9 @@ def find_removable(
 
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
-        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. For each held-out
-            set, `overlaps` has its `name`, its `num_pairs`, and how many of its `pairs` and of its
-            `sources` are also in the training text.
+        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. The list
+            `overlaps` has for each held-out set its `name`, its `num_pairs`, and how many `pairs`
+            and how many `sources` of the set are also in the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]

@@ -96,7 +96,8 @@ def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) 
     rules: Any = tokenizer
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
-        # Every call of a tokenizer sets both. The values of the last call do not matter here.
+        # Every call of a tokenizer sets padding and truncation, so their present values do not
+        # matter.
         rules.update(padding=None, truncation=None)
         rules.update(split_special_tokens=tokenizer.split_special_tokens)
     return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))

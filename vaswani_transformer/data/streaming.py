@@ -145,8 +145,8 @@ class StreamLoader:
             batch_size=None,
             collate_fn=_unchanged,  # Workers need a function that can be pickled.
             num_workers=self.settings.num_workers,
-            # Without a generator of its own, the loader would draw the workers' seed from torch's
-            # global one, which dropout uses.
+            # Without this generator, the loader would draw the workers' seed from torch's global
+            # generator, which dropout uses, too.
             generator=torch.Generator(),
             **self._options,
         )
@@ -175,8 +175,8 @@ class StreamLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Let the next iteration continue where another loader stopped.
 
-        Both loaders must have the same stream and settings. Only the number of workers may differ:
-        it is taken from the state, because each worker has its own position.
+        Both loaders must have the same stream and settings. Only the number of workers may differ.
+        This loader then takes the number from the state, because each worker has its own position.
 
         Args:
             state: Result of the other loader's `state_dict`.
@@ -252,8 +252,8 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     vocab_size: int | None
     bpe_dropout: BpeDropout | None
     states: list[_ReaderState] = field(default_factory=list)
-    # The reader that yields the next batch. It becomes worker 0, because a `DataLoader` takes its
-    # first batch from there.
+    # Number of the reader that yields the next batch. Worker 0 acts as this reader, because a
+    # `DataLoader` takes its first batch from worker 0.
     first: int = 0
 
     def __iter__(self) -> Iterator[tuple[Any, _ReaderState]]:
@@ -295,7 +295,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             if pool is None:
                 return replace(state, epoch=state.epoch + 1, pool=0, position=None)
             rows, report = pool
-            if state.num_given == 0:  # Otherwise the state already counts the pairs of this pool.
+            if state.num_given == 0:  # if not 0, the state already counts the pairs of this pool
                 total = state.report + report
                 state = replace(state, num_kept=total.num_kept, dropped=total.dropped)
             batches = self._cut(
@@ -350,7 +350,10 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         return (pool, report) if has_read else None
 
     def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
-        """Return the row with new random subwords, or unchanged if these fit no micro-batch."""
+        """Return the row with new random subwords.
+
+        If the new subwords fit no micro-batch, return the row unchanged.
+        """
         assert self.bpe_dropout is not None
         drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
         source, target = len(drawn["input_ids"]), len(drawn["labels"])

@@ -31,10 +31,10 @@ LOOKALIKES = {
     "": "\u00ad\u200b\u200c\u2060\ufeff",
 }
 for _code in range(ord("!"), ord("~") + 1):
-    # The full-width form of the character.
+    # Each of these characters has a full-width form.
     LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)
-# A look-alike is replaced if at most this share of the sentences has it, and if more than
-# `_FREQUENT` times as many sentences have the usual character.
+# A look-alike is replaced if two conditions hold. At most this share of the sentences has the
+# look-alike, and more than `_FREQUENT` times as many sentences have the usual character.
 _RARE = 1 / 200
 _FREQUENT = 50
 
@@ -49,8 +49,8 @@ def train_tokenizer(
     """Train one tokenizer on the sentences of both languages.
 
     The sentences are streamed, so they need not fit into memory. The tokenizer's normalizer maps
-    rare look-alikes to the usual character (see `lookalike_normalizers`), and removes the white
-    space around a text, on both sides.
+    rare look-alikes to the usual character (see `lookalike_normalizers`), and removes white space
+    at the start and the end of a text.
 
     Args:
         files: UTF-8 text files of both languages, one sentence per line.
@@ -114,9 +114,9 @@ def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iter
 def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
     """Return normalizers that map rare look-alikes to the usual character.
 
-    A model then reads both in the same way. A look-alike is mapped if at most one sentence in 200
-    has it, and if more than 50 times as many sentences have the usual character. Decomposed letters
-    (NFD) are composed if at most one sentence in 200 has them.
+    A model then reads both characters in the same way. A look-alike is mapped if at most one
+    sentence in 200 has it, and if more than 50 times as many sentences have the usual character.
+    Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
 
     Args:
         counts: Number of sentences with each character. The key "" has the number of all sentences,

@@ -1,14 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Marian export: a trained model as a `MarianMTModel`, which needs transformers alone.
+"""Marian export: a trained model as a `MarianMTModel`.
+
+A Marian export needs transformers, but not this package.
 
 Marian computes the paper's model with another order of the d_model entries of a state. Its position
 encodings consist of all sines followed by all cosines, while the paper's sines and cosines
 alternate. So the export reorders each axis of size d_model, and changes nothing else.
 
 Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which
-changes logits by about 1e-4. Other weights could not compensate for this. They would have to scale
-the residual stream, and therefore the sinusoids, but Marian computes the sinusoids itself.
+changes logits by about 1e-4. Changed weights could not compensate for this. They would have to
+scale the residual stream, and therefore the sinusoids, but Marian computes the sinusoids itself.
 """
 
 from __future__ import annotations
@@ -111,7 +113,7 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Return a `MarianMTModel` with the same weights and the closest search of transformers.
+    """Return a `MarianMTModel` with the same weights, and with the most similar search.
 
     The logits are the same, apart from the different epsilon of LayerNorm.
 
@@ -162,7 +164,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
-        # This leaves out final_logits_bias, a buffer of zeros.
+        # `named_parameters` leaves out final_logits_bias, which is a buffer of zeros.
         for name, parameter in stock.named_parameters():
             layer = name.split(".")[-2]
             if layer == "embed_positions":
@@ -180,7 +182,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
-    """Return transformers' closest search to section 6.1's, with the model's other settings."""
+    """Return the search of transformers closest to section 6.1, with the model's other settings."""
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
     for name in (
@@ -195,8 +197,9 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
-        # transformers' penalty is length^alpha. The slope of log((5 + n) / 6) over log(n) is
-        # n / (5 + n), which is 0.7 for sentences of 12 tokens.
+        # transformers' penalty is length^alpha, so a smaller alpha approximates the paper's
+        # penalty. The factor is the slope of log((5 + n) / 6) over log(n). It is n / (5 + n), about
+        # 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:
@@ -207,8 +210,8 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
     """Return the card, with the language, license, dataset and attribution of the exported model.
 
-    If the exported model is on the Hub, the card names it as base model. Otherwise the card names
-    the base model of that model's card, if that one is on the Hub.
+    If `model` is on the Hub, the card names it as the base model. Otherwise, if the card of `model`
+    names a base model on the Hub, the new card names the same base model.
     """
     card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
     recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)

@@ -106,8 +106,8 @@ def make_card(
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
     )
-    # Metadata of an earlier card must not replace new metadata. But the tags of both cards are
-    # merged, and old scores are dropped.
+    # Metadata of an earlier card must not replace new metadata. Tags are the exception: those of
+    # both cards are merged. Old scores are dropped.
     not_kept = card.data.to_dict().keys() - {"tags"} | {"model-index"}
     add_metadata(card, {key: value for key, value in earlier.items() if key not in not_kept})
     return card
@@ -132,7 +132,7 @@ def refresh_card(
 ) -> Path | None:
     """Call `write_card`, but log a warning instead of raising an error.
 
-    The work that precedes the card must not fail because of it.
+    An error in the card must not make a finished training or evaluation fail.
     """
     try:
         return write_card(folder, model_id, revision)
@@ -179,10 +179,10 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """Return the recipe as YAML, without local folders and without values of the base model."""
+    """Return the recipe as YAML, without local folders and default values."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    # Languages that are left out would be read from the suffixes of files.
+    # Keep both languages: if a recipe lacks them, they are read from the suffixes of its files.
     languages = ("source_language", "target_language")
     own = {
         name: value for name, value in values.items() if value != default[name] or name in languages
@@ -200,7 +200,7 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Describe the "last", "best" or "average" validation of a run, or return "" without one."""
+    """Describe the "last", "best" or "average" validation of a run. Return "" if there is none."""
     figures = {
         name: results.get(f"{which}_eval_{name}")
         for name in ("perplexity", "nll", "loss", *METRICS)

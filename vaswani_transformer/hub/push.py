@@ -34,7 +34,7 @@ from ..inference.loading import is_hub_id
 from .card import add_metadata, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
-_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 pushed the last one
+_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 pushed the YAML file
 
 
 def push_model(
@@ -58,8 +58,8 @@ def push_model(
         repo_id: USER/NAME or ORGANIZATION/NAME. The repo is created if missing.
         license: The Hub's name for the license of the model. It is also written into the folder's
             card. None means the license in this card.
-        private: True makes a new repo private and refuses an existing public repo. None means the
-            default of the organization, or public.
+        private: True makes a new repo private and refuses an existing public repo. None means that
+            a new repo gets the default of the organization, or else is public.
         revision: Branch to commit to, created if missing. None means main.
         tag: Tag to create for this commit. The repo must not have it.
         token: Hub token with write access. None means the token from `hf auth login` or `HF_TOKEN`.

@@ -4,10 +4,11 @@
 
 - `loading` loads a model with its tokenizer.
 - `translate` translates sentences and files; `score` scores given translations.
-- `evaluate` evaluates a model on a test set by `metrics`, and reads and describes the results.
+- `metrics` scores translations against references.
+- `evaluate` evaluates a model on a test set with these metrics, and reads and describes results.
 
-This file imports none of these modules, because `metrics` needs the extra `eval`. The others need
-only the packages that the model itself needs.
+This file imports none of these modules, because `metrics` needs the extra `eval`. The other modules
+can be imported with only the packages that the model itself needs.
 """
 
 # Key of each metric in the results of `metrics.score_translations`, and its display name. Reports

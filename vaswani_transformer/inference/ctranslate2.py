@@ -43,16 +43,16 @@ try:
 except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
-# Key in the config.json of an export. Under this key, `Translator` finds the configs of the model
-# and of its search.
+# Key in the config.json of an export. Its value holds the config of the model and the generation
+# config, which `Translator` reads.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
-# Without a stored table, CTranslate2 computes sinusoids for any number of positions, but by another
-# formula. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
+# If an export has no table of positions, CTranslate2 computes sinusoids by another formula than the
+# paper's. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
 MIN_POSITIONS = 2048
 
-# Keys of a generation config that the search below follows, or that do not change the results.
+# Keys of a generation config that the search below supports, or that do not change its results.
 _FOLLOWED = {
     *DECODING,
     "max_new_tokens",
@@ -249,7 +249,7 @@ def ends_of(decoding: GenerationConfig) -> list[int]:
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Return the number of positions of an export, which limits the length of both sides."""
+    """Return the number of positions of an export: the maximum length of a source or an output."""
     if config.position_encoding == "learned":
         return config.max_position_embeddings
     return max(MIN_POSITIONS, config.max_position_embeddings)
@@ -259,7 +259,7 @@ def num_positions(config: VaswaniTransformerConfig) -> int:
 
 
 def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConfig]:
-    """Return the configs of an exported model and of its search.
+    """Return the config of an exported model and its generation config.
 
     Raises:
         ValueError: The folder is not an export by this version.
@@ -284,14 +284,14 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
 _OVER_SOURCE = 5
 _GROWTH = 1.5
 
-_NO_PENALTY = 1e-30  # not 0, because CTranslate2 may then stop at the first hypothesis
+_NO_PENALTY = 1e-30  # if it were 0, CTranslate2 might stop at the first hypothesis
 
 
 @dataclass(frozen=True)
 class Decoding:
     """Settings of the search.
 
-    With `is_over_source`, an output may have `max_new_tokens` tokens more than its source.
+    If `is_over_source` is true, an output may have `max_new_tokens` tokens more than its source.
     """
 
     num_beams: int
@@ -409,9 +409,9 @@ class CTranslate2Search:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
         if not running:
-            # All beams of the last step have finished. CTranslate2 would continue with candidates
-            # that are less probable than each of these beams. So the lowest log-probability of
-            # these beams is an upper bound for the candidates.
+            # All beams of the last step have finished. A longer search would continue with
+            # candidates that are less probable than all of these beams. So the lowest
+            # log-probability of these beams is an upper bound for the candidates.
             last_step = [one.log_prob for one in found if len(one.tokens) == steps]
             running = [min(last_step, default=0.0)]
         # the length that gives the highest score
@@ -428,7 +428,8 @@ class CTranslate2Search:
         """Return all hypotheses that CTranslate2 has after `steps` steps, finished or running."""
         num_hypotheses = 1
         if decoding.num_beams > 1:
-            # Fewer hypotheses than this can finish, so CTranslate2 never stops early.
+            # CTranslate2 stops when this number of hypotheses has finished. Within `steps` steps,
+            # fewer than this number can finish. So CTranslate2 never stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
         results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],
@@ -441,7 +442,7 @@ class CTranslate2Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            # The default of 1 forbids empty outputs, and thereby raises the scores of all others.
+            # The default of 1 forbids empty outputs, which raises the scores of all other outputs.
             min_decoding_length=0,
         )
         all_found = []

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a model: test sets, results, the results file and the printed report.
 
-All keys of results begin with `test_`. The rest of a key is a key of `metrics.score_translations`,
-a key of `DECODING`, or one that `evaluate_model` adds. Computing results needs the extra `eval`;
-reading them needs no extra.
+All keys of results begin with `test_`. The rest of the key comes from the results of
+`metrics.score_translations`, from `DECODING`, or from `evaluate_model` itself. Computing results
+needs the extra `eval`; reading them needs no extra.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EvaluationSet:
 def load_evaluation_set(
     *, split: str = "test", name: str | None = None, **corpus: Any
 ) -> EvaluationSet:
-    """Load a test set. Sentences of the built-in corpus come with all their references.
+    """Load a test set. Each sentence of the built-in corpus has all its references.
 
     Args:
         split: Split of a dataset. It has no effect on files.
@@ -132,7 +132,8 @@ def evaluate_to_files(
             num_beams.
 
     Returns:
-        The results of `evaluate_model`, and the path of their file, or None if there is none.
+        The results of `evaluate_model`, and the path of the results file. The path is None if no
+        file is written.
 
     Raises:
         ValueError: An output cannot be written, or would replace another file or the results of
@@ -213,7 +214,8 @@ def evaluate_model(
     from .metrics import make_sacrebleu, score_translations
 
     language = getattr(model.config, "target_language", None)
-    make_sacrebleu(language)  # raises before the long translation if its tokenizer is missing
+    # If sacreBLEU's tokenizer is missing, this raises before the long translation.
+    make_sacrebleu(language)
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
     options: Any = {
@@ -224,7 +226,7 @@ def evaluate_model(
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:  # another setting limits the translations
+    if decoding["max_new_tokens_over_source"] is None:  # then other settings apply
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
     decoding |= precision_of(model)
@@ -290,5 +292,5 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return the tokens of the translations / the tokens of the references, as sacreBLEU counts."""
+    """Return tokens of the translations / tokens of the references, both counted by sacreBLEU."""
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

@@ -45,8 +45,8 @@ def load_for_inference(
 
     Args:
         name_or_path: Folder of a model, or its id on the Hub.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU with
-            `int8`.
+        device: For example "cpu" or "cuda:1". None uses the CPU if `int8` is set, and otherwise a
+            GPU if there is one.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
         languages: Source and target language for a model of another architecture, which can be any
@@ -103,8 +103,8 @@ def _load_teacher(name: str, languages: tuple[str | None, str | None]) -> tuple[
     """Load a model of another architecture, and its tokenizer.
 
     The languages become `source_language` and `target_language` of the model's config. The config
-    may have settings for this pair, as T5's has. They are added to the generation config, and their
-    prefix becomes `source_prefix` of the config.
+    may have settings for this pair of languages, as the config of T5 has. These settings are added
+    to the generation config, and the `prefix` among them becomes `source_prefix` of the config.
     """
     config = AutoConfig.from_pretrained(name, trust_remote_code=False)
     tokenizer = load_tokenizer(name)
@@ -128,8 +128,8 @@ def settings_of_pair(
 ) -> dict[str, Any]:
     """Return a model's own settings for a pair of languages, such as T5's `prefix`.
 
-    If the tokenizer has language codes, both languages must be such codes. Any other model accepts
-    only the pairs that its config names, or no languages.
+    If the tokenizer has language codes, both languages must be such codes. Otherwise the languages
+    must be a pair that the model's config names, or both must be None.
 
     Raises:
         ValueError: The model does not know the languages.

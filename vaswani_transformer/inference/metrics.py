@@ -3,10 +3,10 @@
 """Translation metrics with their signatures, as functions and as an offline `evaluate.Metric`.
 
 Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's
-tables. Use lowercased tokenized BLEU to compare with work on corpora that are already tokenized. It
-is meaningless for raw text, so it is reported only on request. The paper's BLEU and tokenized BLEU
-cannot split text without spaces between words. So both are reported only for languages that
-sacreBLEU tokenizes by 13a.
+tables. Use lowercased tokenized BLEU to compare with work on corpora that are already tokenized.
+Tokenized BLEU is meaningless for raw text, so it is reported only on request. The paper's BLEU and
+tokenized BLEU cannot split text without spaces between words. So these two are reported only for
+languages that sacreBLEU tokenizes by 13a.
 
 Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl,
 tokenizer.perl, the compound split and multi-bleu.perl.
@@ -20,11 +20,11 @@ French references. With randomly edited references as hypotheses, BLEU changes b
 Deviation: The script reads references that are already tokenized. Here, references are raw text and
 are tokenized like the hypotheses.
 
-Deviation: sacremoses does not know some letters, and makes each of them a token of its own: letters
-beyond U+FFFF, and Chinese characters, kana and Hangul unless the target language uses them. It
-splits Irish apostrophes like German ones. It turns a full-width 1 into 1, where Moses of 2017 wrote
-a quotation mark by mistake. None of these cases occurs in the newstests: sacremoses and Moses of
-2017 agree on all their lines.
+Deviation: sacremoses differs from Moses of 2017 in three cases. It does not know letters beyond
+U+FFFF, nor Chinese characters, kana and Hangul if the target language does not use them, and makes
+each of these letters a token of its own. It splits Irish apostrophes like German ones. It turns a
+full-width 1 into 1, but Moses of 2017 turned it into a quotation mark by mistake. None of these
+cases occurs in the newstests: sacremoses and Moses of 2017 agree on all their lines.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def score_translations(
         Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on.
         `paper_bleu` and `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. The
         other entries are sacreBLEU's `brevity_penalty`, and `hypothesis_length` and
-        `reference_length` in its tokens.
+        `reference_length` in sacreBLEU's tokens.
 
     Raises:
         ValueError: There are no hypotheses, or a sentence has no reference.
@@ -125,7 +125,8 @@ def score_translations(
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
     """Return sacreBLEU with its tokenizer for the target language.
 
-    Languages without such a tokenizer and without spaces between words are split into characters.
+    If a language has no spaces between words, and sacreBLEU has no tokenizer for it, sacreBLEU
+    splits its text into characters.
 
     Raises:
         ImportError: The tokenizer is not installed. Japanese and Korean need an extra of sacrebleu.
@@ -193,7 +194,7 @@ def tokenize_for_paper_bleu(
     lines = [tokenize(text, return_str=True) for text in texts]
     if language != "de":
         return lines
-    # As in the script, matches do not overlap: of "a-b-c" only the first hyphen becomes a token.
+    # Matches do not overlap, as in the script: in "a-b-c", only the first hyphen becomes a token.
     return [_COMPOUND.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]
 
 
@@ -252,7 +253,8 @@ def corpus_paper_bleu(
 def base_language(target_language: str | None) -> str:
     """Return the language code without region and script, or "en" for None.
 
-    If a metric has special rules for the language, the code has two letters.
+    If a metric has special rules for the language, a three-letter code is replaced by the
+    two-letter code.
     """
     language = re.split("[-_]", (target_language or "en").lower())[0]
     return _SHORT_CODES.get(language, language)

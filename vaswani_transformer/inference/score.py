@@ -48,7 +48,7 @@ class PairScore:
     Args:
         log_prob: Log-probability of the target given the source, `</s>` included.
         length: Number of target tokens, `</s>` included.
-        score: `log_prob` divided by GNMT's length penalty; beam search ranks by it.
+        score: `log_prob` divided by GNMT's length penalty. Beam search ranks by this score.
         words: Each `word` of the target with its `score`, the mean log-probability of its tokens.
     """
 
@@ -84,8 +84,8 @@ def score_pairs(
             model's own.
         length_penalty_offset: c of the length penalty, 5 in the paper. None uses the model's own.
         max_tokens_per_batch: Most padded tokens of a batch (number of pairs x longest side). A
-            forward pass computes logits for at most this many target tokens. A longer sentence is
-            still computed, alone. The value changes speed and memory, not the scores.
+            forward pass computes logits for at most this many target tokens. A sentence with more
+            tokens is computed alone. The value changes speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
         total: Number of pairs, if known, for the progress bar.
 
@@ -137,8 +137,8 @@ def score_batch(
 ) -> list[list[float]]:
     """Return, for each pair of a batch, the log-probability of each target token.
 
-    A forward pass computes logits for at most `max_tokens` target tokens, or for one longer
-    sentence.
+    A forward pass computes logits for at most `max_tokens` target tokens. A sentence with more
+    tokens is computed alone.
     """
     input_ids, attention_mask = padded(
         [source for source, _ in pairs], tokenizer.pad_token_id, model.device

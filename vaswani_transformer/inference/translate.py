@@ -47,17 +47,17 @@ from ..pipeline_vaswani_transformer import (
 )
 from .loading import is_translator, precision_of
 
-# Number of sentences that are read and sorted by length together. More would need more memory,
-# fewer would need more padding. A resumed file needs whole chunks: only then do the remaining
-# sentences form the same batches as in an uninterrupted translation.
+# Number of sentences in a chunk, which are read and sorted by length together. Larger chunks need
+# more memory, and smaller chunks need more padding. A resumed translation keeps only whole chunks,
+# so that the remaining sentences form the same batches as in an uninterrupted translation.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, of this package or of another one, or a `Translator`
-# for the engine ctranslate2.
+# A model that translates: a `PreTrainedModel` with `GenerationMixin`, of this package or of another
+# one, or a `Translator` for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
 
-BLANK = Hypothesis("")  # of a blank sentence
+BLANK = Hypothesis("")  # the hypothesis of a blank sentence
 
 # ---- sentences ----
 
@@ -124,12 +124,12 @@ def translate_n_best(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """Yield the n best hypotheses per sentence, best first, or n samples with `do_sample`.
+    """Yield the n best hypotheses per sentence, best first, or n samples if `do_sample` is set.
 
     The log-probabilities are those that `score_pairs` computes. If the search finds fewer than n
     hypotheses, the list is shorter. Two hypotheses may have the same text but different tokens. An
-    empty or blank sentence has one empty hypothesis without a score. All arguments but `num_best`
-    are those of `translate`.
+    empty or blank sentence has one empty hypothesis without a score. All arguments except
+    `num_best` are those of `translate`.
 
     Args:
         model: Model of this package, in eval mode, or a `Translator`. The hypotheses of a
@@ -156,7 +156,7 @@ def translate_n_best(
 
 
 def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return the hypotheses of a document that consists of one sentence, with their scores."""
+    """Return the hypotheses, with their scores, of a document that consists of one sentence."""
     (sentence,) = document.sentences
     return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
 
@@ -364,8 +364,8 @@ def translate_file(
 ) -> int:
     """Translate a file line by line and return the number of lines of the output.
 
-    The input is read, translated and written in chunks of 4,096 lines. So for stdin, the first
-    translations appear after 4,096 lines or at the end of the input.
+    The input is read, translated and written in chunks of 4,096 lines. So if the input is stdin,
+    the first translations appear after 4,096 lines or at the end of the input.
 
     Translations are collected in OUTPUT.part. When all lines are translated, this file is renamed
     to the output file and replaces an older one. After an interruption, OUTPUT.part is kept, and
@@ -383,13 +383,14 @@ def translate_file(
             text.
         resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input,
             model and options must be the same as before.
-        tag: Text to write before each translation that is not blank, separated by a space. It must
-            be None with `num_best`.
+        tag: Text to write, with a space, before each translation that is not blank. It must be None
+            if `num_best` is set.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
         ValueError: A line of the input is not UTF-8, `num_best` exceeds the number of beams, or
-            arguments exclude each other. A file is checked before anything is translated.
+            two arguments exclude each other. The whole input file is checked before anything is
+            translated.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)

@@ -71,9 +71,9 @@ class Translator:
             "int8". "default" is the format of the weights, or the nearest one that the device
             supports.
         num_threads: CPU threads in total. None uses PyTorch's number of threads.
-        threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of
-            batches that run in parallel. 1 is fastest for lists in any format and for single texts
-            in int8. For single texts in float32, use all threads.
+        threads_per_batch: CPU threads for one batch. `num_threads` / `threads_per_batch` batches
+            run in parallel. 1 is fastest for lists of texts in any number format, and for single
+            texts in int8. For single texts in float32, use all threads.
 
     Raises:
         ImportError: CTranslate2 is not installed.
@@ -151,7 +151,7 @@ class Translator:
     ) -> Any:
         """Translate a text, a list of texts, or a generator or dataset of texts.
 
-        The class says what the result looks like.
+        The docstring of the class describes the result.
 
         Args:
             inputs: Texts to translate.
@@ -161,8 +161,8 @@ class Translator:
             batch_size: Number of texts to read from a generator and translate together. None means
                 one. Lists and datasets have a known length and ignore it.
             max_tokens_per_batch: Padded source tokens per batch. None means 4,096 on a GPU and
-                1,024 on a CPU, which gains nothing from larger batches. The value changes speed and
-                memory, not the translations.
+                1,024 on a CPU, because larger batches are no faster on a CPU. The value changes
+                speed and memory, not the translations.
             **options: Search settings: num_beams, length_penalty, length_penalty_offset,
                 max_new_tokens_over_source, max_new_tokens.
         """
@@ -233,8 +233,8 @@ def load_engine(
     Args:
         model: Folder of a model, or its id on the Hub.
         engine: "torch" returns a model of transformers, "ctranslate2" a `Translator`.
-        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for
-            torch with `int8`.
+        device: For example "cpu" or "cuda:1". None uses the CPU if the engine is torch and
+            `int8` is set, and otherwise a GPU if there is one.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
         languages: Source and target language, as in `load_for_inference`. They are also checked
@@ -301,8 +301,8 @@ class CTranslate2Engine:
         for source in rows:
             needed = len(source)
             advice = ""
-            # With learned positions only the source must fit, because generation stops at the last
-            # position.
+            # If positions are learned, only the source must fit, because generation stops at the
+            # last position.
             if not self._has_learned_positions:
                 needed = max(needed, self._decoding.limit(source))
                 advice = ", or use the `engine` torch, which has no limit"
