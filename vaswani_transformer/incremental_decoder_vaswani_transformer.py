@@ -38,7 +38,7 @@ from .cpu_kernels_vaswani_transformer import (
     pack,
 )
 
-# All modules of a plain model have classes from these packages: torch's, and that of this file.
+# Packages of the module classes in a plain model: only `torch.nn.modules` and this package.
 _PLAIN_PACKAGES = ("torch.nn.modules", __name__.rpartition(".")[0])
 # A plain model has none of these methods replaced on an instance.
 _PATCHABLE = {
@@ -49,8 +49,8 @@ _PATCHABLE = {
 }
 # Fewest multiplications for which a packed weight is used. With fewer, MKL is faster than oneDNN.
 _FEWEST_TO_USE_PACKED = 2**20
-# Most logits in a part of the rows: 32 MiB in fp32. The C library requests larger blocks of memory
-# from the system each time.
+# Largest number of logits in a part of the rows: 32 MiB in fp32. The C library requests larger
+# blocks of memory from the system each time.
 _LARGEST_PRODUCT = 2**23
 _FIRST_CAPACITY = 32  # first capacity of the cache, in tokens
 

@@ -42,8 +42,8 @@ from .loss_vaswani_transformer import (
 )
 
 if TYPE_CHECKING:
-    # `save_pretrained` copies every file that is imported relatively into the checkpoint. These two
-    # imports serve only this purpose.
+    # `save_pretrained` copies into the checkpoint every file that a relative import names. These
+    # two imports serve only this purpose.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
 

@@ -351,8 +351,8 @@ class Sentence:
         source: Input of the model, empty if there is nothing to translate.
         is_shouted: Whether the sentence is in capitals. If so, `source` is in lowercase.
         kept: Parts that must not be translated, such as URLs.
-        parts: The sentence split at the kept parts: pieces to translate at odd indices, the text
-            between them at even indices.
+        parts: The sentence, split into pieces to translate (odd indices) and the text around the
+            pieces, which includes the kept parts (even indices). Joined, they give the sentence.
         found: Translations, best first.
     """
 

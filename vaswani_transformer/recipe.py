@@ -391,7 +391,7 @@ class Recipe:
         )
 
     def trainer_values(self) -> dict[str, Any]:
-        """Return the fields that are also `VaswaniTransformerTrainingArguments`."""
+        """Return the values of the fields that `VaswaniTransformerTrainingArguments` also has."""
         return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
@@ -573,7 +573,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             own[name] = parse_value(name, value)
             check_value(name, own[name])
         except ValueError as error:
-            # Remove the quotes, because the command line would turn quoted names into options.
+            # Remove the backticks. The command line replaces a name in backticks by its option
+            # (`--name`), but here the names are those of the recipe file.
             message = str(error).replace("`", "")
             raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
     return {**base, "name": path.stem, **own}

@@ -16,7 +16,7 @@ CORPUS_FILE = Path(__file__).with_name("tatoeba_en_de.txt.xz")
 
 
 def check_direction(source_language: str | None, target_language: str | None) -> None:
-    """Raise ValueError for languages that the corpus does not have. None is accepted."""
+    """Raise ValueError if the corpus does not have a language. A language may be None."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
             "`source_language` and `target_language` must be en and de for the built-in corpus, "

@@ -83,9 +83,10 @@ def score_pairs(
         length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha. None uses the
             model's own.
         length_penalty_offset: c of the length penalty, 5 in the paper. None uses the model's own.
-        max_tokens_per_batch: Most padded tokens of a batch (number of pairs x longest side). A
-            forward pass computes logits for at most this many target tokens. A sentence with more
-            tokens is computed alone. The value changes speed and memory, not the scores.
+        max_tokens_per_batch: Largest number of tokens in a batch, padding included (number of pairs
+            x longest side). A forward pass computes logits for at most this many target tokens. A
+            sentence with more tokens is computed alone. The value changes speed and memory, not
+            the scores.
         progress: Whether to show a progress bar on stderr.
         total: Number of pairs, if known, for the progress bar.
 

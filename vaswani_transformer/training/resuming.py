@@ -239,9 +239,10 @@ class ResumableTrainer(Seq2SeqTrainer):
         return loader
 
     def _restore_progress(self, checkpoint: Path) -> None:
-        """Restore the checkpoint's sums, and stop a training that had already ended.
+        """Restore the loss sums from the checkpoint, and stop at once if the training had ended.
 
-        Clear `_resumed_from`, so that this happens only once.
+        It had ended if all updates were done or early stopping had run out of patience. Clear
+        `_resumed_from`, so that this happens only once.
         """
         self._load_sums(checkpoint)
         self._resumed_from = None

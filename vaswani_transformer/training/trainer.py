@@ -181,8 +181,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 "that takes `label_smoothing_factor` and `return_logits`, got "
                 f"{type(plain).__name__}. Train it with Seq2SeqTrainer."
             )
-        # Up to 0.2.0 the argument was called `smoothing`. Such a forward method would take
-        # `label_smoothing_factor` into **kwargs and ignore it.
+        # Up to 0.2.0, the argument `label_smoothing_factor` of `forward` was called `smoothing`. A
+        # `forward` of such a version would take the new name into **kwargs and ignore it.
         if "smoothing" in parameters:
             raise TypeError(
                 "`model` must take `label_smoothing_factor` in its forward, got the old name "
@@ -296,7 +296,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def set_initial_training_values(
         self, args: TrainingArguments, dataloader: DataLoader[Any]
     ) -> tuple[Any, ...]:
-        """Compute the number of updates, and from it a warm-up that is given as a fraction."""
+        """Compute the number of updates, and convert a warm-up given as a fraction to updates."""
         *values, max_steps = super().set_initial_training_values(args, dataloader)
         args.warmup_steps = args.get_warmup_steps(max_steps)
         return *values, max_steps
