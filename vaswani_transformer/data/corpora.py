@@ -119,8 +119,9 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The pairs are not stored, except those of "builtin", which are stored in the cache. Arguments
-    and errors are those of `load_corpus`. A file of pairs must be a .jsonl or a .parquet file.
+    The pairs are not stored, except those of "builtin", which are stored in the cache. The
+    arguments are those of `load_corpus`, and so are the errors. A file of pairs must be a .jsonl or
+    a .parquet file.
 
     Text files are divided into shards of up to 50,000 lines. If a text file is compressed, both
     files together are one shard. A .jsonl file is one shard. Each row group of a Parquet file is a
