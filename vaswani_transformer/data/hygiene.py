@@ -149,14 +149,13 @@ def check_training_text(
     Returns:
         The report of `find_removable`.
     """
-    text = datasets.concatenate_datasets(texts)
-    hashed = {name: _hash_sides(each) for name, each in held_out.items()}
-    masks, report = find_removable(_hash_sides(text), hashed)
+    hashed = {name: _hash_sides([text]) for name, text in held_out.items()}
+    masks, report = find_removable(_hash_sides(texts), hashed)
     if report["duplicates"] or report["copies"]:
         logger.info(
             "Of {num_pairs:,} training pairs {duplicates:,} repeat an earlier one "
             "({exact_duplicates:,} exactly), and {copies:,} copy their source:".format_map(report)
-            + _examples(text, masks["duplicates"] | masks["copies"])
+            + _examples(texts, masks["duplicates"] | masks["copies"])
         )
     if report["held_out"]:
         form = "{name}: {pairs:,} of {num_pairs:,} pairs, {sources:,} sources"
@@ -164,24 +163,27 @@ def check_training_text(
         logger.warning(
             f"Held-out text is in the training text, which inflates scores ({sets}). "
             "`vaswani-transformer clean --against` removes such training pairs:"
-            + _examples(text, masks["held_out"])
+            + _examples(texts, masks["held_out"])
         )
     return report
 
 
-def _hash_sides(text: datasets.Dataset) -> Sides:
-    return [hash_texts(_read_side(text, side)) for side in ("source", "target")]
+def _hash_sides(texts: list[datasets.Dataset]) -> Sides:
+    return [hash_texts(_read_side(texts, side)) for side in ("source", "target")]
 
 
-def _read_side(text: datasets.Dataset, side: str) -> Iterator[str]:
-    for batch in text.select_columns(side).iter(batch_size=1000):
-        yield from batch[side]
+def _read_side(texts: list[datasets.Dataset], side: str) -> Iterator[str]:
+    # One by one: texts of different string types cannot be concatenated.
+    for text in texts:
+        for batch in text.select_columns(side).iter(batch_size=1000):
+            yield from batch[side]
 
 
-def _examples(text: datasets.Dataset, chosen: np.ndarray) -> str:
+def _examples(texts: list[datasets.Dataset], chosen: np.ndarray) -> str:
     """Return the first three chosen pairs, each on a line of its own."""
-    rows = text.select(np.flatnonzero(chosen)[:3])
-    return "".join("\n    {source:.60} | {target:.60}".format_map(row) for row in rows)
+    pairs = zip(_read_side(texts, "source"), _read_side(texts, "target"), strict=True)
+    first = itertools.islice(itertools.compress(pairs, chosen), 3)
+    return "".join(f"\n    {source:.60} | {target:.60}" for source, target in first)
 
 
 # ---- in files ----

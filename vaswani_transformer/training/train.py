@@ -148,7 +148,7 @@ def train(
         arguments.distributed_state.wait_for_everyone()
         with arguments.main_process_first(local=False, desc="preparing the data"):
             data = prepare_data(recipe, arguments, checkpoint, num_proc)
-            if is_main:
+            if arguments.process_index == 0:
                 if checkpoint is None:
                     clear_run(output_dir)
                     output_dir.mkdir(parents=True, exist_ok=True)
