@@ -29,6 +29,7 @@ from ..extras import requiring
 from ..files import read_json, writing_folder
 from ..modeling_vaswani_transformer import (
     MultiHeadAttention,
+    SinusoidalPositionalEncoding,
     VaswaniTransformerForConditionalGeneration,
     sinusoids,
 )
@@ -37,11 +38,10 @@ from .loading import load_for_inference
 from .translate import decoding_config
 
 try:
-    from ctranslate2.converters import utils
-    from ctranslate2.converters.transformers import ModelLoader
+    from ctranslate2.converters.transformers import BartLoader
     from ctranslate2.specs import common_spec, transformer_spec
 except ImportError:  # this module can be imported without the extra, but not used
-    ModelLoader = object
+    BartLoader = object
 
 # Key in the config.json of an export. Its value holds the config of the model and the generation
 # config, which `Translator` reads.
@@ -123,8 +123,12 @@ def write_export(
 # ---- the loader ----
 
 
-class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
-    """Converts a model into CTranslate2's specification of a post-norm Transformer."""
+class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2 has no types
+    """Converts a model into CTranslate2's specification of a post-norm Transformer.
+
+    The layers of this package have the same names as those of Bart, so CTranslate2's converter of
+    Bart copies most of the weights.
+    """
 
     def get_model_spec(
         self, model: VaswaniTransformerForConditionalGeneration
@@ -140,50 +144,25 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
         encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **sizes)
         decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **sizes)
-        self._set_embeddings(encoder, encoder.embeddings[0], model.model.encoder)
-        self._set_embeddings(decoder, decoder.embeddings, model.model.decoder)
-        for spec, layer in zip(encoder.layer, model.model.encoder.layers, strict=True):
-            self._set_layer(spec, layer)
-        for spec, layer in zip(decoder.layer, model.model.decoder.layers, strict=True):
-            self._set_layer(spec, layer)
-            self._set_attention(spec.attention, layer.encoder_attn, is_self=False)
-            self.set_layer_norm(spec.attention.layer_norm, layer.encoder_attn_layer_norm)
+        self.set_encoder(encoder, model.model.encoder)
+        self.set_decoder(decoder, model.model.decoder)
         self.set_linear(decoder.projection, model.lm_head)
         return transformer_spec.TransformerSpec(encoder, decoder)
 
-    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: Any) -> None:
-        stack_spec.scale_embeddings = stack.embed_scale
-        self.set_embeddings(embeddings_spec, stack.embed_tokens)
-        if stack.config.position_encoding == "learned":
-            stack_spec.position_encodings.encodings = stack.embed_positions.weight
+    def set_position_encodings(self, spec: Any, module: nn.Module) -> None:
+        """Set the table of positions, learned or sinusoidal."""
+        if isinstance(module, SinusoidalPositionalEncoding):
+            length = max(MIN_POSITIONS, len(module.table))
+            spec.encodings = sinusoids(torch.arange(length), module.d_model)
         else:
-            positions = torch.arange(num_positions(stack.config))
-            stack_spec.position_encodings.encodings = sinusoids(positions, stack.config.d_model)
+            super().set_position_encodings(spec, module)
 
-    def _set_layer(self, spec: Any, layer: Any) -> None:
-        """Set the self-attention and feed-forward weights of an encoder or decoder layer."""
-        self._set_attention(spec.self_attention, layer.self_attn, is_self=True)
-        self.set_layer_norm(spec.self_attention.layer_norm, layer.self_attn_layer_norm)
-        self.set_linear(spec.ffn.linear_0, layer.fc1)
-        self.set_linear(spec.ffn.linear_1, layer.fc2)
-        self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
-
-    def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
-        """Set the projections of an attention sub-layer, fused as CTranslate2 needs them."""
+    def set_attention(
+        self, spec: Any, attention: MultiHeadAttention, self_attention: bool = False
+    ) -> None:
+        """Set the projections of an attention sub-layer, and the factor of its queries."""
+        super().set_attention(spec, attention, self_attention)
         spec.queries_scale = attention.scaling
-        layers = (attention.q_proj, attention.k_proj, attention.v_proj)
-        projections = [self._linear(layer) for layer in layers]
-        if is_self:
-            utils.fuse_linear(spec.linear[0], projections)
-        else:
-            utils.fuse_linear(spec.linear[0], projections[:1])
-            utils.fuse_linear(spec.linear[1], projections[1:])
-        self.set_linear(spec.linear[-1], attention.out_proj)
-
-    def _linear(self, projection: nn.Linear) -> common_spec.LinearSpec:
-        spec = common_spec.LinearSpec()
-        self.set_linear(spec, projection)
-        return spec
 
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
@@ -194,11 +173,6 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         """
         names = {index: token for token, index in tokenizer.get_vocab().items()}
         return [names.get(index, f"<unused {index}>") for index in range(model.config.vocab_size)]
-
-    def set_vocabulary(self, spec: transformer_spec.TransformerSpec, tokens: list[str]) -> None:
-        """Register one vocabulary for both sides."""
-        spec.register_source_vocabulary(tokens)
-        spec.register_target_vocabulary(tokens)
 
     def set_config(
         self,
