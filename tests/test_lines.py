@@ -40,20 +40,6 @@ def test_a_line_may_be_as_long_as_the_limit_and_no_longer(ends):
         lines_of(b"a\n" + b"a" * 101 + ends)
 
 
-MAC = (
-    "`some.txt` must have lines that end in line feeds, "
-    "got the line ends of an old Mac, carriage returns alone"
-)
-
-
-@pytest.mark.parametrize(
-    "content", [b"a\rb", b"a\rb\r", b"\r\r", b"\xef\xbb\xbfa\r\xe4", b"a\r" * 100]
-)
-def test_old_mac_line_ends_are_named(content):
-    with pytest.raises(ValueError, match=MAC):
-        lines_of(content)
-
-
 def test_a_stream_without_line_ends_is_not_read_as_a_whole():
     class Endless(io.RawIOBase):
         def readline(self, size=-1):

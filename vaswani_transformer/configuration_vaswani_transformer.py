@@ -6,10 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from huggingface_hub.dataclasses import strict
-from transformers import GenerationConfig, PreTrainedConfig
-from transformers.utils import logging
-
-logger = logging.get_logger(__name__)
+from transformers import PreTrainedConfig
 
 _BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 
@@ -64,16 +61,6 @@ _PIPELINE = {
     "impl": "pipeline_vaswani_transformer.VaswaniTransformerTranslationPipeline",
     "pt": ["AutoModelForSeq2SeqLM"],
     "type": "text",
-}
-
-# Keys that transformers accepts in a config.json, although `to_dict` of a new config lacks them.
-_LIBRARY_KEYS = {
-    "attn_implementation",
-    "experts_implementation",
-    "name_or_path",
-    "num_labels",
-    "quantization_config",
-    "torch_dtype",
 }
 
 
@@ -222,7 +209,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """Make a config from the fields of a config.json, and warn of unknown fields.
+        """Make a config from the fields of a config.json.
 
         If `d_k` and `d_v` were derived from the saved sizes, and a keyword argument changes these
         sizes, `d_k` and `d_v` are derived again.
@@ -248,20 +235,6 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                     f"`{name}` {rule}, got {value!r}. Delete it there, or pass it to "
                     "from_pretrained if you trust that code."
                 )
-
-        known = {
-            *cls().to_dict(),
-            *cls.attribute_map,
-            *GenerationConfig().to_dict(),
-            *_LIBRARY_KEYS,
-        }
-        unknown = sorted(name for name in config_dict.keys() - known if not name.startswith("_"))
-        if unknown:
-            logger.warning_once(
-                f"The configuration holds {', '.join(unknown)}, which this version of "
-                "vaswani_transformer does not know. They are kept but have no effect. If a newer "
-                "version saved them, update the package."
-            )
 
         # transformers sets the fields of `kwargs` only after it has made the config. By then, `d_k`
         # and `d_v` have been derived from the old sizes. So pass the new sizes in `config_dict`

@@ -293,18 +293,13 @@ def decode_lines(
         line: Number of the line at the current position, from 1.
 
     Raises:
-        ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte
-            offset), or carriage returns alone end the lines.
+        ValueError: A line is too long or is not UTF-8. The message names stream, line and byte
+            offset.
     """
     # 3 bytes for a byte order mark, 2 for the line end, and 1 to detect a line that is too long
     read_line = partial(stream.readline, max_bytes + 6)
     for number, raw in enumerate(iter(read_line, b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1 and b"\r" in content and not raw.endswith(b"\n"):
-            raise ValueError(
-                f"`{name}` must have lines that end in line feeds, got the line ends of an old "
-                "Mac, carriage returns alone. Convert them, for example with `tr '\\r' '\\n'`."
-            )
         begin = 0
         if number == 1 and content.startswith(_BYTE_ORDER_MARK):
             begin = len(_BYTE_ORDER_MARK)

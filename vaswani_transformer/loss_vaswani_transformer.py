@@ -6,6 +6,7 @@ Shapes: B batch, T target length, N real target tokens (all labels but -100), C 
 chunk, D d_model, V vocabulary.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ _CHUNK_LOGITS = 2**26  # 256 MiB in fp32
 # Smaller chunks would fit into a CPU's cache. But each chunk reads the whole weight and its
 # gradient, and with smaller chunks these reads would cost more than the cache saves.
 _CHUNK_TOKENS_ON_CPU = 512
-# 32 MiB in fp32. oneDNN allocates new memory for every product. The C library requests larger
-# blocks from the system each time.
+# 32 MiB in fp32. oneDNN allocates new memory for every product. The C library requests blocks that
+# are larger than this from the system each time.
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 
@@ -156,7 +157,7 @@ def fused_translation_loss(
 def _divisor(
     num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor
 ) -> torch.Tensor | int:
-    """Return the divisor of the summed loss, on the device of the labels if it is a tensor."""
+    """Return the divisor of the summed loss. If it is a tensor, move it to the labels' device."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
     if torch.is_tensor(num_items_in_batch):
@@ -248,8 +249,14 @@ def _loss_and_gradients(
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)
     loss, nll = states.new_zeros(2, dtype=precise)
+    kernel = _find_kernel(states.device, states.dtype)
+    row_length = vocab_size
+    if kernel is not None:
+        row_length += -vocab_size % 64  # a GPU multiplies matrices faster if their rows are aligned
     if not is_onednn:  # oneDNN allocates its own memory for every product
-        buffer = states.new_empty(chunk, vocab_size)
+        buffer = states.new_empty(chunk, row_length)
+        buffer[:, vocab_size:] = 0.0  # some products read the gaps between rows
+        buffer = buffer[:, :vocab_size]
 
     # If there are no tokens, one empty chunk sets the gradient of the weight to zero.
     for start in range(0, max(1, num_tokens), chunk):
@@ -258,18 +265,21 @@ def _loss_and_gradients(
         right = labels[rows].clamp(min=0).unsqueeze(1)  # (C, 1)
         is_ignored = labels[rows] == IGNORE_INDEX
         if is_onednn:
-            logits = multiply(part, weight)
+            logits = multiply(part, weight)  # (C, V)
         else:
             logits = torch.mm(part, weight.T, out=buffer[: part.shape[0]])
-        logits = logits.to(precise)  # (C, V)
 
-        # Read the logits before `sub_` and `exp_` overwrite them.
-        right_logits = logits.gather(1, right)
+        # Read the logits before they are overwritten.
+        right_logits = logits.gather(1, right).to(precise)
         mean_logits = part.to(precise) @ mean_row
-        largest = logits.amax(dim=1, keepdim=True)
-        exps = logits.sub_(largest).exp_()
-        exp_sums = exps.sum(dim=1, keepdim=True)
-        log_sums = exp_sums.log() + largest
+        if kernel is not None:
+            log_sums = kernel(logits, labels[rows], label_smoothing_factor)
+        else:
+            logits = logits.to(precise)
+            largest = logits.amax(dim=1, keepdim=True)
+            exps = logits.sub_(largest).exp_()
+            exp_sums = exps.sum(dim=1, keepdim=True)
+            log_sums = exp_sums.log() + largest
 
         part_nll = (log_sums - right_logits).squeeze(1).masked_fill(is_ignored, 0.0).sum()
         nll = nll + part_nll
@@ -281,13 +291,17 @@ def _loss_and_gradients(
         # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
         # uniform part of the target distribution. In fp32 the divisor is exp_sums: dividing the
         # states (C, D) or their gradient is cheaper than dividing the slope. In lower precision the
-        # slope is divided before it is rounded, and the divisor is 1.
-        slope_divisor = exp_sums
-        if states.dtype != precise:
-            exps = exps.div_(exp_sums)
-            slope_divisor = torch.ones_like(exp_sums)
-        slope = exps.scatter_add_(1, right, slope_divisor * (label_smoothing_factor - 1.0))
-        slope = slope.to(states.dtype)
+        # slope is divided before it is rounded, and the divisor is 1. So it is for the kernel.
+        slope_divisor = torch.ones_like(log_sums)
+        if kernel is not None:
+            slope = logits
+        else:
+            if states.dtype == precise:
+                slope_divisor = exp_sums
+            else:
+                exps = exps.div_(exp_sums)
+            slope = exps.scatter_add_(1, right, slope_divisor * (label_smoothing_factor - 1.0))
+            slope = slope.to(states.dtype)
 
         if states_grad is not None:
             part_grad = linear(slope, weight.T).div_(slope_divisor)
@@ -305,6 +319,24 @@ def _loss_and_gradients(
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (label_smoothing_factor / vocab_size)
     return loss, nll, states_grad, weight_grad
+
+
+@functools.cache
+def _find_kernel(device: torch.device, dtype: torch.dtype) -> Any:
+    """Return the Triton kernel of the loss, or None if it does not run on the device.
+
+    It does not run without Triton, without a C compiler, or on a device that Triton does not know.
+    """
+    if device.type != "cuda" or dtype == torch.float64:
+        return None
+    try:
+        from .triton_loss_vaswani_transformer import log_sums_and_slopes_
+
+        one = torch.zeros(1, 1, device=device, dtype=dtype)
+        log_sums_and_slopes_(one, one[0].long(), 0.0)
+    except Exception:  # Triton has no common base class for its errors
+        return None
+    return log_sums_and_slopes_
 
 
 # A checkpoint's own code is a copy of this module and registers this operator, too. The module's

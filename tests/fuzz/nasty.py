@@ -95,11 +95,6 @@ def _files(pieces):
 good_files, any_files = _files(_GOOD_BYTES), _files(_BYTES)
 
 
-def is_of_an_old_mac(content):
-    """Whether carriage returns alone end the lines of a file, which is refused."""
-    return b"\n" not in content and b"\r" in content.removesuffix(b"\r")
-
-
 # ---- JSON ----
 
 _NUMBERS = [0, -0.0, -1, 1, 2, 3, 16, 2.5, 1e-30, 1e308, 2**31, 2**63, 10**12, 10**30, -(10**30)]

@@ -17,7 +17,6 @@ from nasty import (
     any_files,
     fuzz,
     good_files,
-    is_of_an_old_mac,
     json_texts,
     json_values,
     lines,
@@ -67,7 +66,6 @@ def all_lines(read):
 
 @fuzz(20_000, content=any_files)
 def test_lines_end_at_line_feeds_alone_and_bad_bytes_are_named_by_line(place, content):
-    hypothesis.assume(not is_of_an_old_mac(content))
     path = place / "lines"
     path.write_bytes(content)
     assert all_lines(lambda: decode_lines(io.BytesIO(content), "lines", 2**16)) == split_by_hand(
@@ -79,9 +77,7 @@ def test_lines_end_at_line_feeds_alone_and_bad_bytes_are_named_by_line(place, co
 
 @fuzz(5000, short=40, source=good_files, target=good_files, data=st.data())
 def test_two_files_stay_aligned_whole_or_in_parts_or_are_refused(place, source, target, data):
-    hypothesis.assume(
-        source and target and not is_of_an_old_mac(source) and not is_of_an_old_mac(target)
-    )
+    hypothesis.assume(source and target)
     (sources, _), (targets, _) = split_by_hand(source), split_by_hand(target)
     paths = place / "source", place / "target"
     for path, content in zip(paths, (source, target), strict=True):

@@ -1,0 +1,145 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The Triton kernel of the loss, run by Triton's interpreter and compiled for GPUs.
+
+Triton reads TRITON_INTERPRET when it is imported, so this file runs itself in another process.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from vaswani_transformer import loss_vaswani_transformer as losses
+
+NEEDS_TRITON = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="needs triton, which is for Linux"
+)
+V_OF_SEVERAL_BLOCKS = 8195  # two blocks of 4,096 logits and 3 logits
+
+
+def run_this_file(name, **variables):
+    """Return what the function of this name prints as JSON in a process of its own."""
+    command = [sys.executable, __file__, name]
+    done = subprocess.run(
+        command, env={**os.environ, **variables}, check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+# ---- in the other process ----
+
+
+def relative_errors(got, expected):
+    return [
+        float((own.detach().double() - other.double()).norm() / other.detach().double().norm())
+        for own, other in zip(got, expected, strict=True)
+    ]
+
+
+def with_gradients(loss_of, states, weight, labels, smoothing):
+    states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
+    loss, nll = loss_of(states, weight, labels, smoothing)
+    (2.5 * loss).backward()
+    return loss, loss if nll is None else nll, states.grad, weight.grad
+
+
+def interpret():
+    """Print the relative errors of losses and gradients, with and without the kernel."""
+    from vaswani_transformer.triton_loss_vaswani_transformer import log_sums_and_slopes_
+
+    without_kernel = losses._find_kernel
+    torch.compiler.is_compiling = lambda: True  # ignored tokens are computed, too, as on a GPU
+    found = []
+    for dtype in ("float32", "bfloat16", "float16"):
+        for vocab_size in (11, V_OF_SEVERAL_BLOCKS):
+            for smoothing in (0.0, 0.1):
+                torch.manual_seed(0)
+                labels = torch.randint(0, vocab_size, (3, 5))
+                labels[0, 3:] = labels[2] = losses.IGNORE_INDEX
+                states = torch.randn(3, 5, 32).to(getattr(torch, dtype))
+                weight = torch.randn(vocab_size, 32).to(states.dtype)
+                losses._CHUNK_LOGITS = 7 * vocab_size  # three chunks
+                arguments = (states, weight, labels, smoothing)
+                exact = with_gradients(
+                    lambda h, w, *rest: losses.translation_loss(h @ w.T, *rest),
+                    *(states.double(), weight.double(), labels, smoothing),
+                )
+                losses._find_kernel = without_kernel
+                loop = with_gradients(losses.fused_translation_loss, *arguments)
+                losses._find_kernel = lambda device, dtype: log_sums_and_slopes_
+                own = with_gradients(losses.fused_translation_loss, *arguments)
+                found.append(
+                    {
+                        "case": [dtype, vocab_size, smoothing],
+                        "loop": relative_errors(loop, exact),
+                        "own": relative_errors(own, exact),
+                        "difference": relative_errors(own, loop),
+                    }
+                )
+    print(json.dumps(found))
+
+
+def compile_for_gpus():
+    """Print the sizes of the kernels for two generations of GPUs."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from vaswani_transformer.triton_loss_vaswani_transformer import _compute_row
+
+    compiled = []
+    for capability, kind in ((80, "*bf16"), (90, "*bf16"), (90, "*fp32")):
+        signature = {"logits": kind, "labels": "*i64", "log_sums": "*fp32", "stride": "i32"}
+        signature |= {"vocab_size": "i32", "right_probability": "fp32", "BLOCK": "constexpr"}
+        source = ASTSource(_compute_row, signature=signature, constexprs={"BLOCK": 4096})
+        target = GPUTarget("cuda", capability, 32)
+        kernel = triton.compile(source, target=target, options={"num_warps": 8})
+        compiled.append(len(kernel.asm["cubin"]))
+    print(json.dumps(compiled))
+
+
+# ---- in the process of the tests ----
+
+
+@NEEDS_TRITON
+def test_kernel_gives_the_losses_and_gradients_of_the_loop():
+    for found in run_this_file("interpret", TRITON_INTERPRET="1"):
+        if found["case"][0] == "float32":
+            assert max(found["difference"]) < 1e-6, found
+            continue
+        for own, loop in zip(found["own"], found["loop"], strict=True):
+            # The interpreter rounds bfloat16 toward zero, a GPU to the nearest number.
+            assert own <= 1.5 * loop + 1e-6, found
+
+
+@NEEDS_TRITON
+@pytest.mark.heavy
+def test_kernel_compiles_for_gpus_without_one():
+    compiled = run_this_file("compile_for_gpus", TRITON_INTERPRET="0")
+    assert len(compiled) == 3 and all(compiled)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_loss_is_computed_without_the_kernel_where_it_does_not_run(dtype, recwarn, caplog):
+    losses._find_kernel.cache_clear()
+    assert losses._find_kernel(torch.device("cpu"), dtype) is None
+    if not torch.cuda.is_available():
+        # The import or the first launch fails.
+        assert losses._find_kernel(torch.device("cuda"), dtype) is None
+    assert not recwarn.list and not caplog.records
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_kernel_runs_on_a_gpu():
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        assert losses._find_kernel(torch.device("cuda:0"), dtype) is not None
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
