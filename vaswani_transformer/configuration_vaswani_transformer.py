@@ -219,8 +219,9 @@ class VaswaniTransformerConfig(PreTrainedConfig):
             **kwargs: Fields that replace those of `config_dict`, and options of transformers.
 
         Raises:
-            ValueError: A field names an attention kernel on the Hub, or another file of weights.
-                The kernel would be code that the checkpoint's author chose.
+            ValueError: A field names an attention kernel on the Hub, or a file of weights that
+                would replace the default one. The kernel would be code that the checkpoint's author
+                chose.
         """
         for name, value in config_dict.items():
             rule = None
@@ -266,8 +267,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
         """Return the pipelines that transformers loads from the Python files in a checkpoint.
 
-        The result is empty if this class is from the installed package, because that package
-        registers its pipelines itself.
+        The result is empty if this config class comes from the installed package, because the
+        installed package registers its pipelines itself.
         """
         is_checkpoint_code = type(self).__module__.startswith("transformers_modules")
         if is_checkpoint_code:
@@ -276,7 +277,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @custom_pipelines.setter
     def custom_pipelines(self, value: dict[str, Any]) -> None:
-        """Ignore the value of a config.json, because the pipelines follow from the languages."""
+        """Ignore `custom_pipelines` of a config.json: the languages determine the pipelines."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, and the tables that tell transformers which class is in which file."""

@@ -3,9 +3,9 @@
 """Share the cores with other processes: torch's waiting threads spin only on an idle machine.
 
 libgomp is torch's OpenMP library on Linux. While its threads wait for each other, they spin for
-milliseconds. Spinning is fastest if each thread has a core to itself. But if another process takes
-the core of one thread, the other threads spin until that thread gets its core back. Then torch
-loses two thirds of its speed.
+milliseconds. Spinning is the fastest way to wait if each thread has a core to itself. But if
+another process takes the core of one thread, the other threads spin until that thread gets its core
+back. Then torch loses two thirds of its speed.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def seconds_used(stat: str, cores: Set[int]) -> float:
 def _watch(ended: threading.Event, num_threads: int) -> None:
     """Keep idle thread pools alive while the cores are crowded, until `ended` is set.
 
-    libgomp does not spin while it has more threads than cores.
+    The extra threads of these pools stop libgomp from spinning, because libgomp does not spin while
+    it has more threads than cores.
     """
     cores = os.sched_getaffinity(0)
     release = threading.Event()

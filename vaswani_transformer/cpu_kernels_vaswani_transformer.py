@@ -6,9 +6,10 @@ torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs on
 contains oneDNN, which uses AVX-512 on other CPUs too, in the same precision.
 `torch.backends.mkldnn.enabled = False` turns oneDNN off.
 
-oneDNN and MKL round differently. So the choice between them depends on the CPU and on the sizes
-of the matrices, never on a timing: a run that is resumed on the same machine makes the same choices
-and gives the same numbers as an uninterrupted run.
+oneDNN and MKL round differently, so the choice between them must be reproducible. The choice
+depends only on the CPU and on the sizes of the matrices, never on a timing. So a run that is
+resumed on the same machine makes the same choices and gives the same numbers as an uninterrupted
+run.
 
 Shapes: N rows, I input features, O output features, V vocabulary, D width of an embedding.
 """
@@ -27,17 +28,17 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 logger = logging.getLogger(__name__)
 
-# Fewest multiplications (N * I * O) for oneDNN. For smaller products, calling it costs more than it
-# saves.
+# Minimum number of multiplications (N * I * O) for which oneDNN is used. For smaller products,
+# calling oneDNN costs more than it saves.
 _FEWEST_PRODUCTS = 2**21
-# Fewest elements (I * O) of a weight that is packed, by CPU capability. MKL is faster for smaller
-# matrices.
+# Minimum number of elements (I * O) that a weight must have to be packed, by CPU capability. For
+# smaller weights, MKL is faster.
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}
 _NUM_VALUES = 2**16  # number of values that a 16-bit random number can have
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` that computes with oneDNN where it is faster; see `linear`."""
+    """`nn.Linear` that computes with oneDNN where oneDNN is faster; see `linear`."""
 
     # Set only if several layers are initialized as parts of one matrix: the number of outputs of
     # the whole matrix.
@@ -51,7 +52,7 @@ class Linear(nn.Linear):
 def linear(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return `torch.nn.functional.linear(input, weight, bias)`, by oneDNN where it is faster.
+    """Compute `torch.nn.functional.linear(input, weight, bias)`, with oneDNN if that is faster.
 
     Args:
         input: (..., I).
@@ -129,7 +130,7 @@ def multiply(
 def pack(weight: torch.Tensor) -> torch.Tensor:
     """Return a copy of `weight` (O, I) in oneDNN's memory layout.
 
-    Products of few rows with this copy are faster.
+    Multiplying a few rows by this copy is faster than multiplying them by `weight`.
     """
     num_rows = 64  # the layout is the same for every number of rows above 1
     packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, num_rows)
@@ -151,13 +152,16 @@ def onednn_is_faster() -> bool:
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """Return True if a packed copy of `weight` (O, I) gives right products, faster than MKL."""
+    """Return True if products with a packed `weight` (O, I) are correct and faster than MKL's."""
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
 
 
 def is_fast_half(dtype: torch.dtype) -> bool:
-    """Return True for bfloat16 on a CPU with instructions that multiply it (AVX512-BF16)."""
+    """Return True if `dtype` is bfloat16 and the CPU has AVX512-BF16.
+
+    AVX512-BF16 has instructions that multiply bfloat16 numbers.
+    """
     return dtype == torch.bfloat16 and torch.cpu._is_avx512_bf16_supported()
 
 
@@ -171,7 +175,7 @@ def _processor() -> str:
 
 @functools.cache
 def _onednn_is_right() -> bool:
-    """Return True if `multiply` and `pack` give the right results for an example.
+    """Return True if `multiply` and `pack` give the correct results for an example.
 
     Both call private operators of torch, which may change with a release.
     """
@@ -194,7 +198,7 @@ def _onednn_is_right() -> bool:
 
 
 class _Linear(torch.autograd.Function):
-    """Product rows @ weight.T + bias, computed by `multiply`, with gradients."""
+    """Compute rows @ weight.T + bias with `multiply`, and support gradients."""
 
     generate_vmap_rule = True
 
@@ -230,10 +234,10 @@ class _Linear(torch.autograd.Function):
 class Dropout(nn.Dropout):
     """`nn.Dropout`, but cheaper in training on CPUs.
 
-    On a CPU, the mask comes from 16-bit random numbers, drawn four at a time. So the rate is
-    rounded to a multiple of 1/65,536. The scale of kept elements is computed from the rounded rate,
-    so the mean is exact. The mask that the backward pass needs takes one byte per element instead
-    of four.
+    On a CPU, the mask comes from 16-bit random numbers, so the rate is rounded to a multiple of
+    1/65,536. The random numbers are drawn four at a time. The scale of kept elements is computed
+    from the rounded rate, so the mean is exact. The mask that the backward pass needs takes one
+    byte per element instead of four.
 
     Paper: section 5.4.
     """
@@ -358,8 +362,8 @@ def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
         torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():
-            # torch warns that a later release will drop quantized tensors. Users of this release
-            # need not act.
+            # torch warns that one of its later releases will drop quantized tensors. The installed
+            # release still has them, so users need not act.
             warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
             integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
         return torch.ops.quantized.linear_prepack(integers, bias)

@@ -6,9 +6,9 @@ Section 6.1 uses beam search with GNMT's length penalty and at most 50 tokens mo
 The stopping rule is exact: a search ends when no hypothesis can still enter the results.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or
-`_beam_search`. If the searches of beam_search_vaswani_transformer.py support the call, these two
-methods run them, otherwise the loops of transformers. Beam search follows the same `SearchRule`
-either way.
+`_beam_search`. If the searches of beam_search_vaswani_transformer.py support the call, `_sample`
+and `_beam_search` run these searches. Otherwise they run the loops of transformers. Beam search
+follows the same `SearchRule` in both cases.
 
 Shapes: B sentences, N beams, T target length, V vocabulary. There are B rows, or B * N rows with
 the beams of a sentence next to each other.
@@ -90,7 +90,7 @@ class SourceLengthCriteria(StoppingCriteria):
 
 
 class CheckedScores(LogitsProcessor):
-    """Logits processor that raises ValueError if a score is NaN, and changes nothing."""
+    """Logits processor that raises ValueError if a score is NaN, and never changes the scores."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the (rows, V) scores, unchanged."""
@@ -120,7 +120,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     generation_config: Any  # with the keys of this package
 
     def _set_default_generation(self) -> None:
-        """Set the offset of the length penalty and the limit of section 6.1.
+        """Set the offset of the length penalty, and section 6.1's limit on the output length.
 
         The search stays greedy, as for every model of transformers that is built from a config.
         """
@@ -135,7 +135,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
     @functools.wraps(GenerationMixin.generate)
     def generate(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Generate as in transformers, without cuDNN's attention."""
+        """Generate as transformers does, but with cuDNN's attention disabled."""
         model: Any = self
         with without_cudnn_attention(model.device):
             return super().generate(*args, **kwargs)  # type: ignore[misc]
@@ -146,7 +146,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         The trainer of this package calls this method. `from_pretrained` calls it if there is no
         generation_config.json. Call it yourself before you train a new model with the trainer of
         transformers. The default is saved with the model. Nothing changes if the generation config
-        already sets a number of beams or sampling, or if it lacks the keys of this package.
+        already sets `num_beams` or enables sampling, or if it lacks the keys of this package.
         """
         own = self.generation_config
         has_own_keys = hasattr(own, "max_new_tokens_over_source")
@@ -165,15 +165,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
         1. `max_new_tokens` or `max_length` as an argument of the call,
         2. `max_new_tokens_over_source` as an argument of the call,
-        3. `max_new_tokens` of the passed or of the model's generation config, or `max_length` of
-           the passed one,
-        4. `max_new_tokens_over_source` of the passed or of the model's generation config,
-        5. `max_length` of the model's generation config, as in transformers.
+        3. `max_new_tokens` in the passed generation config or in the model's generation config, or
+           `max_length` in the passed config,
+        4. `max_new_tokens_over_source` in the passed config or in the model's generation config,
+        5. `max_length` in the model's generation config, as in transformers.
 
-        `max_new_tokens_over_source=None` as an argument of the call leaves out 2 and 4. If both
-        `max_new_tokens` and `max_length` are set, transformers uses `max_new_tokens`. A passed
-        config that equals the model's, or holds defaults that `Seq2SeqTrainer` wrote, does not
-        count as a choice of `max_length`.
+        `max_new_tokens_over_source=None` as an argument of the call skips items 2 and 4. If both
+        `max_new_tokens` and `max_length` are set, transformers uses `max_new_tokens`. Item 3
+        ignores `max_length` in a passed config that equals the model's, or that holds defaults
+        that `Seq2SeqTrainer` wrote.
 
         Raises:
             ValueError: `max_new_tokens_over_source`, `length_penalty` or `length_penalty_offset` is
@@ -230,7 +230,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return prepared, model_kwargs
 
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
-        """Set the limit of the batch, which is that of its longest source.
+        """Set the batch's output limit to the limit of its longest source.
 
         Each sentence still ends at its own limit; see `_limits`.
         """

@@ -40,17 +40,18 @@ from .cpu_kernels_vaswani_transformer import (
 
 # Packages of the module classes in a plain model: only `torch.nn.modules` and this package.
 _PLAIN_PACKAGES = ("torch.nn.modules", __name__.rpartition(".")[0])
-# A plain model has none of these methods replaced on an instance.
+# Methods that no module of a plain model overrides in its own `__dict__`.
 _PATCHABLE = {
     "forward",
     "prepare_inputs_for_generation",
     "_update_model_kwargs_for_generation",
     "_reorder_cache",
 }
-# Fewest multiplications for which a packed weight is used. With fewer, MKL is faster than oneDNN.
+# Minimum number of multiplications for which a packed weight is used. With fewer multiplications,
+# MKL is faster than oneDNN.
 _FEWEST_TO_USE_PACKED = 2**20
-# Largest number of logits in a part of the rows: 32 MiB in fp32. The C library requests larger
-# blocks of memory from the system each time.
+# The rows are split into parts. This is the largest number of logits of one part: 32 MiB in fp32.
+# For a larger block of memory, the C library makes a new request to the system at each allocation.
 _LARGEST_PRODUCT = 2**23
 _FIRST_CAPACITY = 32  # first capacity of the cache, in tokens
 
@@ -61,10 +62,11 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]
 def is_plain(model: Any) -> bool:
     """Return True if `IncrementalDecoder` gives the same results as the decoder's modules.
 
-    The result is False for models with adapters, quantization other than this package's int8,
-    hooks, sharding, offloading, dropout, other layers, patched instances, or an attention backend
-    other than eager and sdpa. On a CPU it is also False for fp16, and for bf16 if the CPU has no
-    instructions for bf16. Patched classes are not detected.
+    The result is False for models with adapters, hooks, sharding, offloading, dropout, patched
+    instances, or layers that this file cannot compute. It is also False for quantization other than
+    this package's int8, and for attention backends other than eager and sdpa. On a CPU, the result
+    is also False for fp16, and for bf16 if the CPU has no instructions for bf16. Patched classes
+    are not detected.
     """
     if not (_is_of_this_package(model) and _is_supported(model)):
         return False
@@ -195,7 +197,7 @@ class Projection:
             self._weight = weight
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Project states (R, D) to the outputs of all layers (R, ..), after the activation."""
+        """Return all layers' outputs (R, ..) for states (R, D), with the activation applied."""
         if self._int8 is not None:
             return self._int8.forward(states, self._activation)
         if self._packed is not None and states.shape[0] * self._products >= _FEWEST_TO_USE_PACKED:
@@ -207,7 +209,7 @@ class Projection:
 
 
 def _concatenated(parts: list[torch.Tensor], heads: int) -> torch.Tensor:
-    """Concatenate weights or biases by output, ordered by head and within a head by layer."""
+    """Concatenate weights or biases along their outputs, ordered by head, then by layer."""
     by_head = [part.unflatten(0, (heads, -1)) for part in parts]
     return torch.cat(by_head, dim=1).flatten(0, 1)
 
@@ -456,7 +458,7 @@ class IncrementalDecoder:
         return larger
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
-        """Return the rows of some sentences of a tensor (A * H, ..)."""
+        """Return the rows of a tensor (A * H, ..) that belong to the given sentences."""
         by_sentence: torch.Tensor = states.unflatten(0, (-1, self._heads))
         return by_sentence[sentences].flatten(0, 1)
 

@@ -47,8 +47,8 @@ BUILTIN_ATTRIBUTION = (
     "cleaned"
 )
 
-# New names by old names, for fields of 0.1.0 that were renamed like training arguments. Recipe
-# files may still use the old names.
+# Maps old names of recipe fields to new names. These fields of 0.1.0 were renamed to match training
+# arguments. Recipe files may still use the old names.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -151,7 +151,7 @@ class Recipe:
         "", "what the recipe trains and how it differs from its source", free=True
     )
 
-    # Data: a dataset, or for each split two text files or one file of pairs.
+    # Data: a dataset or files. The files of a split are two text files or one file of pairs.
     source_language: str | None = _field(None, "language code of the source side, for example en")
     target_language: str | None = _field(None, "language code of the target side, for example de")
     dataset: str | None = _field(
@@ -359,7 +359,10 @@ class Recipe:
 
     @property
     def validation_search(self) -> str:
-        """Search in validations: "greedy" or "beam N". The final model may use another search."""
+        """Search method of validations, "greedy" or "beam N".
+
+        The final model may use another search method.
+        """
         return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
 
     @property
@@ -379,10 +382,10 @@ class Recipe:
         """Return the model config of the recipe.
 
         Args:
-            vocab_size: Entries of the tokenizer; None means the recipe's `vocab_size`.
+            vocab_size: Number of entries in the tokenizer; None means the recipe's `vocab_size`.
 
         Raises:
-            ValueError: If there is no such preset, or the values make no valid config.
+            ValueError: If the recipe names an unknown preset, or its values make no valid config.
         """
         values = {name: getattr(self, name) for name in MODEL_FIELDS}
         given = {name: value for name, value in values.items() if value is not None}
@@ -429,7 +432,7 @@ class Recipe:
         return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
-        """Return the arguments of `data.load_corpus` and the weight of each training corpus.
+        """Return, for each training corpus, its arguments of `data.load_corpus` and its weight.
 
         Raises:
             ValueError: If the lists of files and weights have different lengths.
@@ -478,7 +481,7 @@ def field_types() -> dict[str, tuple[type, bool, bool]]:
 
 
 def check_value(name: str, value: Any) -> None:
-    """Raise ValueError if a field of a recipe cannot have this value."""
+    """Raise ValueError if `value` is not allowed for the recipe field `name`."""
     kind, is_optional, may_be_list = field_types()[name]
     metadata = Recipe.__dataclass_fields__[name].metadata
     if value is None and is_optional:
@@ -708,10 +711,10 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a recipe for other training data, without the recipe's languages.
+    """Return a recipe's values without its languages, for training data other than its own.
 
-    If the recipe has a dataset, or if its languages are not the given ones, its name and
-    description are replaced, too.
+    A recipe without languages keeps its name and description. For other recipes, both are replaced
+    if the recipe has a dataset, or if its languages differ from those in `given`.
 
     Raises:
         ValueError: If the recipe has languages, and `given` lacks one or both languages.

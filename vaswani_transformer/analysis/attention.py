@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Errors for the removed names of 0.2.0, with advice on what to use instead."""
+"""Errors for names that 0.2.0 had and 0.3.0 removed, with advice on what to use instead."""
 
 from ..extras import gone
 

@@ -27,9 +27,9 @@ _SAMPLED_PAIRS = 1000  # number of pairs from which the growth of lengths is est
 
 
 class BpeDropout:
-    """Draw new subwords for a pair, by leaving out merges of byte-pair encoding at random.
+    """Choose new subwords for a pair, by leaving out merges of byte-pair encoding at random.
 
-    The draws depend only on the seed, the epoch and the position of the pair. So a resumed run
+    The choice depends only on the seed, the epoch and the position of the pair. So a resumed run
     equals an uninterrupted one. The `tokenizers` library has BPE-dropout, too, but takes no
     seed. Symbols are merged only within the pieces into which the tokenizer's pre-tokenizer splits
     a text. Added tokens do not change. If a text was truncated inside a character, its tokens do
@@ -40,7 +40,7 @@ class BpeDropout:
         rate: Probability that a merge is left out each time it is considered, in [0, 1). Provilkov
             et al. use 0.1.
         side: Side that gets new subwords, "source", "target" or "both".
-        seed: Seed of the draws.
+        seed: Seed of the random numbers.
 
     Raises:
         ValueError: The tokenizer is not of this kind.
@@ -89,10 +89,11 @@ class BpeDropout:
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return the source and target lengths (N,) that the rows have on average with dropout.
 
-        The result is estimated: each length without dropout is multiplied by the mean growth of its
-        side in a sample. If this made the source, the target or their sum longer than the longest
-        one in `dataset`, the row keeps its lengths without dropout. So if all rows fit a limit
-        without dropout, they also fit it with the returned lengths.
+        The lengths are estimates. Each length without dropout is multiplied by the mean growth of
+        the source or target lengths, measured on a sample of rows. If the estimate made the source,
+        the target or their sum longer than the longest one in `dataset`, the row keeps its lengths
+        without dropout. So if all rows fit a limit without dropout, they also fit the limit with
+        the returned lengths.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
@@ -123,9 +124,10 @@ class BpeDropout:
         return drawn
 
     def _split(self, tokens: list[int]) -> list[str]:
-        """Split the text of tokens into pieces of byte-level characters.
+        """Return the pieces into which the pre-tokenizer splits the text of these tokens.
 
-        Return an empty list if the text was truncated inside a character.
+        Each piece is a string of byte-level characters. Return an empty list if the text was
+        truncated inside a character.
         """
         texts = [self._texts[token] for token in tokens]
         text = self._backend.decoder.decode(texts)
@@ -134,7 +136,7 @@ class BpeDropout:
         return pieces if is_whole else []
 
     def _draw_left_out(self, num_symbols: int, draw: Callable[[], float]) -> frozenset[int]:
-        """Draw which merges are left out.
+        """Choose at random which merges are left out.
 
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
         them. At most n - 1 merges are made in a piece of n symbols. Before each of them, fewer
@@ -152,8 +154,8 @@ class BpeDropout:
     def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
         """Merge the bytes of a piece by algorithm 1 of Provilkov et al., and return token ids.
 
-        Each step makes the best merge that is not left out. After a merge is made, all merges that
-        were left out before it can be made again.
+        Each step makes the best merge that is not left out. Once a merge is made, every merge that
+        was left out earlier becomes possible again.
         """
         symbols = list(piece)
         ranks = [
@@ -190,7 +192,7 @@ class RedrawnPairs(Dataset[dict[str, Any]]):
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next draws. The loader of accelerate calls this."""
+        """Set the epoch for which subwords are chosen. The loader of accelerate calls this."""
         self._epoch.fill_(epoch)
 
     def __len__(self) -> int:

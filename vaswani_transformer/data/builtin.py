@@ -16,7 +16,7 @@ CORPUS_FILE = Path(__file__).with_name("tatoeba_en_de.txt.xz")
 
 
 def check_direction(source_language: str | None, target_language: str | None) -> None:
-    """Raise ValueError if the corpus does not have a language. A language may be None."""
+    """Raise ValueError unless the source language is "en" or None, and the target "de" or None."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
             "`source_language` and `target_language` must be en and de for the built-in corpus, "

@@ -22,7 +22,8 @@ logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
 
-# Usual characters and their look-alikes. The key "" has invisible characters, which are removed.
+# Maps usual characters to their look-alikes. The value under the key "" lists invisible characters,
+# which are removed.
 LOOKALIKES = {
     "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",

@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Exports of a trained model: to Marian, for plain transformers, and to CTranslate2.
+"""Exports of a trained model: to Marian (for use with plain transformers) and to CTranslate2.
 
-Only CTranslate2 needs the extra `export`.
+Only the export to CTranslate2 needs the extra `export`.
 """
 
 from ..extras import gone

@@ -113,9 +113,10 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Return a `MarianMTModel` with the same weights, and with the most similar search.
+    """Return a `MarianMTModel` with the weights of `model`.
 
-    The logits are the same, apart from the different epsilon of LayerNorm.
+    The logits are the same, apart from the different epsilon of LayerNorm. The search settings come
+    as close to the search of `model` as transformers' own search allows.
 
     Raises:
         ValueError: `d_k` or `d_v` differs from d_model / num_heads, positions are learned, or
@@ -182,7 +183,10 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
-    """Return the search of transformers closest to section 6.1, with the model's other settings."""
+    """Return the generation config for transformers that comes closest to section 6.1's search.
+
+    All other settings are those of the model's generation config.
+    """
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
     for name in (
@@ -197,9 +201,9 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
-        # transformers' penalty is length^alpha, so a smaller alpha approximates the paper's
-        # penalty. The factor is the slope of log((5 + n) / 6) over log(n). It is n / (5 + n), about
-        # 0.7 for sentences of 12 tokens.
+        # transformers' penalty is length^alpha. It approximates the paper's penalty if the paper's
+        # alpha is multiplied by a factor below 1. This factor is the slope of log((5 + n) / 6) over
+        # log(n). It is n / (5 + n), about 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:

@@ -55,9 +55,9 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 # Characters that are white space in Python but not in Perl. Moses deletes them like other control
 # characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
-# Languages without spaces between words for which sacreBLEU has no tokenizer.
+# Languages that put no spaces between words, and that sacreBLEU has no tokenizer for.
 _SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
-# Two-letter codes by three-letter codes, for the languages that have special rules in some metric.
+# Maps three-letter codes to two-letter codes, for languages with special rules in some metric.
 _SHORT_CODES = dict(
     pair.split(":")
     for pair in (
@@ -75,7 +75,7 @@ def score_translations(
     target_language: str | None = None,
     tokenized: bool = False,
 ) -> dict[str, Any]:
-    """Return the corpus-level scores of translations by `inference.METRICS`, from 0 to 100.
+    """Score translations at corpus level, on a scale from 0 to 100, with `inference.METRICS`.
 
     Args:
         hypotheses: One detokenized translation for each sentence.
@@ -125,8 +125,8 @@ def score_translations(
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
     """Return sacreBLEU with its tokenizer for the target language.
 
-    If a language has no spaces between words, and sacreBLEU has no tokenizer for it, sacreBLEU
-    splits its text into characters.
+    If a language has no spaces between words, and sacreBLEU has no tokenizer for the language, text
+    in this language is split into characters.
 
     Raises:
         ImportError: The tokenizer is not installed. Japanese and Korean need an extra of sacrebleu.

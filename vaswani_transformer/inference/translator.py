@@ -48,7 +48,7 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
 class Translator:
-    """Translates texts with a trained model by CTranslate2, with the paper's beam search.
+    """Runs a trained model in CTranslate2, and translates texts with the paper's beam search.
 
     One text gives a list of dictionaries `{"translation_text": ...}`, one for each translation. A
     list of texts gives a list of dictionaries, or a list of such lists if there are several
@@ -159,7 +159,7 @@ class Translator:
             split_sentences: Whether to translate texts sentence by sentence. If False, each text is
                 one sentence.
             batch_size: Number of texts to read from a generator and translate together. None means
-                one. Lists and datasets have a known length and ignore it.
+                one. `batch_size` is ignored for lists and datasets, because their length is known.
             max_tokens_per_batch: Padded source tokens per batch. None means 4,096 on a GPU and
                 1,024 on a CPU, because larger batches are no faster on a CPU. The value changes
                 speed and memory, not the translations.
@@ -237,8 +237,8 @@ def load_engine(
             `int8` is set, and otherwise a GPU if there is one.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
-        languages: Source and target language, as in `load_for_inference`. They are also checked
-            for a model of this package; None skips this check.
+        languages: Source and target language, as in `load_for_inference`. A model of this
+            package must know these languages, too. None skips this check.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
@@ -270,7 +270,7 @@ def load_engine(
 
 
 class CTranslate2Engine:
-    """Translates batches of token ids by CTranslate2.
+    """Translates batches of token ids with CTranslate2.
 
     Args:
         search: Beam search over the exported model.

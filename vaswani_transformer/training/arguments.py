@@ -31,8 +31,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
     `max_padded_tokens_per_device` bounds the number of tokens in a micro-batch, with source, target
     and padding. `gradient_accumulation_steps` is raised until every micro-batch fits. So the bound
-    limits memory and leaves the effective batches unchanged. Only the batches of a stream depend on
-    the bound, because each process cuts its own micro-batches. None means:
+    limits memory and leaves the effective batches unchanged. The exception is a stream: its
+    effective batches depend on the bound, because each process cuts its own micro-batches by this
+    bound. None means:
 
     - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no
       bound for a stream;

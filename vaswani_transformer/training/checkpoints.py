@@ -36,7 +36,10 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of the update after which a checkpoint was saved, from its name."""
+    """Return a checkpoint's step, read from the checkpoint's name.
+
+    The step is the number of the update after which the checkpoint was saved.
+    """
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
@@ -83,7 +86,7 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 
 
 def _faults(checkpoint: Path) -> list[str]:
-    """Return a description of each file of a checkpoint that is missing or has changed."""
+    """Return a description of each missing or changed file of a checkpoint."""
     # A checkpoint without a manifest was saved by transformers' own `Trainer`. `Trainer` writes the
     # state last, so the checkpoint is complete if there is a state.
     if not (checkpoint / MANIFEST_FILE).exists():
@@ -120,8 +123,8 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
     An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, either
     the run's folder or the staging folder has a complete checkpoint of this name. If only the
-    staging folder has one, `clear_staging` moves it to the run's folder. Older checkpoints may be
-    deleted after this function has returned.
+    staging folder has one, `clear_staging` moves it to the run's folder. It is safe to delete older
+    checkpoints once this function has returned.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(

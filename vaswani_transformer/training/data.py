@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Data of a training: read, tokenize and clean the pairs, and load them in batches."""
+"""Prepare the training data: read, tokenize and clean the pairs, and load them in batches."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
 
 
 def _file_names(arguments: dict[str, Any]) -> str:
-    """Return the names of the files among the arguments of `load_corpus`."""
+    """Return the file names in the arguments of `load_corpus`, joined by commas."""
     return ", ".join(
         Path(value).name for name, value in arguments.items() if name.endswith("_file")
     )
@@ -225,13 +225,13 @@ def padded_tokens_that_fit(
 
     The number is rounded down to a power of two, so that a resumed run finds the same number. The
     weights are already on the GPU. The estimate consists of 18 bytes for each weight (gradient,
-    Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes that each token keeps for
+    Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes per token that are kept for
     the backward pass. Attention weights do not count, because the sdpa kernels keep none.
     """
-    # Bytes that a target token keeps in a layer: 12 D for 3 inputs of LayerNorm, 12 D for 3 inputs
-    # of projections, and 3 D for 3 dropout masks. q, k, v, the heads' outputs and ReLU's output are
-    # kept in the precision of matrix products. Embedding and loss add 5 D. A source token keeps
-    # less.
+    # Bytes per target token that a layer keeps for the backward pass: 12 D for 3 inputs of
+    # LayerNorm, 12 D for 3 inputs of projections, and 3 D for 3 dropout masks. The layer also keeps
+    # q, k, v, the heads' outputs and ReLU's output, in the precision of matrix products. Embedding
+    # and loss add 5 D to the sum over the layers. A source token needs fewer bytes.
     width = 2 if in_half_precision else 4
     layer = 27 * config.d_model + width * (
         3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff
@@ -272,9 +272,9 @@ def plan_batches(
     """Plan the batches, and set `gradient_accumulation_steps` in the arguments.
 
     The number of steps is raised until every micro-batch fits `max_padded_tokens_per_device`. If
-    this limit is None, it may be set first: on a CPU by `_set_cpu_budget`, and on CUDA devices to
-    the number of tokens that fits into the GPU with the least free memory. On CUDA devices, it is
-    set only for a `config` of this package.
+    this limit is None, it is first set in two cases. On a CPU, `_set_cpu_budget` sets the limit. On
+    CUDA devices, if `config` is of this package, the limit becomes the number of tokens that fits
+    into the GPU with the least free memory.
     """
     if bpe_dropout is None:
         source_lengths, target_lengths = pair_lengths(dataset)
@@ -304,8 +304,8 @@ def plan_batches(
 def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
     """Set `gradient_accumulation_steps` for a stream.
 
-    The steps are raised until each micro-batch has at most `max_padded_tokens_per_device` tokens,
-    not counting padding.
+    The number of steps is raised until each micro-batch has at most `max_padded_tokens_per_device`
+    tokens. Padding is not counted here, despite the argument's name.
     """
     _set_cpu_budget(args, longest=1)
     if args.max_padded_tokens_per_device is not None:
@@ -439,9 +439,9 @@ def end_workers() -> None:
 class SortedByLength(Dataset[dict[str, Any]]):
     """View of a tokenized dataset, sorted from the longest source to the shortest.
 
-    All processes need the same number of rows. So fill rows at the end make the number of rows a
-    multiple of `multiple`. Fill rows have no target tokens, so they do not count. `in_data_order`
-    drops them.
+    All processes need the same number of rows. Therefore, fill rows are appended until the number
+    of rows is a multiple of `multiple`. Fill rows have no target tokens, so the loss ignores them.
+    `in_data_order` drops them.
     """
 
     def __init__(self, dataset: Any, multiple: int):

@@ -86,8 +86,8 @@ def train(
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard"
             writes into `output_dir/runs`.
-        num_proc: Number of processes that tokenize the data; None means as many as the corpus is
-            worth, see `tokenize_corpus`.
+        num_proc: Number of processes that tokenize the data. If it is None, `tokenize_corpus`
+            chooses the number by the size of the corpus.
         compute_metrics: The argument of `Trainer`: a function that gets the translations of the
             validation set, in the order of the set, and returns their scores.
             `metric_for_best_model` may name one of these scores. None means the scores of
@@ -449,7 +449,7 @@ def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
-    """Raise ValueError if the run to resume differs in a field that may not change."""
+    """Raise ValueError if the recipes differ in a field that a resumed run must not change."""
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)
