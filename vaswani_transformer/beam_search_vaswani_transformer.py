@@ -188,7 +188,8 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 class SearchRule:
     """Scoring and stopping rule of one beam search.
 
-    If the beam search of transformers runs, it receives this object as its `length_penalty`.
+    If the beam search of transformers runs instead of `BeamSearch`, it receives this object as its
+    `length_penalty`.
     """
 
     alpha: float  # exponent of the length penalty
@@ -245,7 +246,7 @@ def can_search(
 ) -> bool:
     """Return True if the searches in this file can replace a given call of transformers' search.
 
-    If so, the results are the same as those of transformers' search.
+    If they can, they give the same results as transformers' search.
 
     Args:
         model: The model.
@@ -264,8 +265,8 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
-    # If `synced_gpus` or `use_cache` is False, it counts as not given. `synced_gpus` need not be
-    # given. `use_cache` must be given, and so be True, because the searches always use a cache.
+    # If `synced_gpus` or `use_cache` is False, treat it as not given. The searches do not support
+    # `synced_gpus`. They require `use_cache`, because they always use a cache.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -538,7 +539,7 @@ class BeamSearch(Search):
         self._rule = rule
         self._num_beams = num_beams
         self._is_early = is_early
-        # The same number of candidates as in transformers. At most N * E candidates end with one of
+        # There are as many candidates as in transformers. At most N * E candidates end with one of
         # the E end tokens, so at least N candidates without an end token remain.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams

@@ -736,7 +736,7 @@ class TorchEngine:
 
         Args:
             texts: Text of each hypothesis.
-            sequences: Token ids of each hypothesis, without the first token, with padding.
+            sequences: Token ids of each hypothesis, with padding, but without the first token.
             log_probs: Log-probability of each token in `sequences`.
         """
         scored = []
@@ -1087,7 +1087,7 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         data set, an iterable over one list of results per text.
 
     Raises:
-        TypeError: The input is none of these.
+        TypeError: `inputs` has another type.
     """
     if isinstance(inputs, str):
         return next(find([inputs]))

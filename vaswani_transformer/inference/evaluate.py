@@ -269,7 +269,7 @@ def format_report(results: dict[str, Any]) -> str:
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
-    """Map the key of each metric in the results, without `test_`, to its display name."""
+    """Return the metrics in `results`: a dictionary from key (without `test_`) to display name."""
     return {name: label for name, label in METRICS.items() if f"test_{name}" in results}
 
 

@@ -186,7 +186,7 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the results entries `engine` and `precision` that describe a model.
+    """Return the entries `engine` and `precision` that describe a model in results.
 
     An entry is left out if it has its default value, torch or fp32.
     """

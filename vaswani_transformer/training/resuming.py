@@ -25,7 +25,7 @@ is their order in an update; "ours" means the override:
    - to log: `store_flos` and `log`. Ours adds up the tokens of all processes in `store_flos`, so
      that `log` can report the speed;
    - to evaluate: `_evaluate`. Ours does not change the random state of the training;
-   - to save: `_save_checkpoint`. Ours also saves the sums and publishes the checkpoint.
+   - to save: `_save_checkpoint`. Ours also calls `_save_sums` and publishes the checkpoint.
 
    After that, ours stops the training if a signal asked for it.
 7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
@@ -80,10 +80,10 @@ class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
     `Trainer` loses some things at a resume: the sums since the last log line, the counts of
-    callbacks, and the position in a stream. This class saves and restores them. After a checkpoint
-    of an epoch's last update, `Trainer` also loses the call of `on_epoch_end`. So this class saves
-    such a checkpoint after this call. A checkpoint gets its final name only after every process has
-    written its part.
+    callbacks, and the position in a stream. This class saves and restores them. If the checkpoint
+    is from the last update of an epoch, `Trainer` also loses the call of `on_epoch_end`. So this
+    class saves such a checkpoint after `on_epoch_end`. A checkpoint gets its final name only after
+    every process has written its part.
     """
 
     args: VaswaniTransformerTrainingArguments
@@ -323,8 +323,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """Return the gradient norm of an update, and add it to `_grad_norms`.
 
-        On a CPU, this method also raises an error if the loss or the norm is not finite. The
-        weights have not changed yet.
+        On a CPU, if the loss or the norm is not finite, this method raises an error before the
+        weights change.
         """
         grad_norm = super()._get_grad_norm(model, grad_norm)
         if not self.args.fp16:  # In fp16, the loss scaler skips updates that overflow.
@@ -471,7 +471,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _write_checkpoint(
         self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path
     ) -> None:
-        """Let `Trainer` write a checkpoint to the staging folder, and add the file of `_save_sums`.
+        """Let `Trainer` write a checkpoint to the staging folder, and add the running sums to it.
 
         If the new checkpoint is the best one, the saved state of the trainer names the final path
         of the checkpoint, not the path in the staging folder.

@@ -375,7 +375,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Count a micro-batch's tokens, without waiting for the device, and return 0.
 
-        `store_flos` computes the floating-point operations from the number of tokens.
+        `store_flos` later computes the floating-point operations from the number of tokens.
         """
         self.cost.count(inputs)
         return 0
@@ -396,7 +396,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log as `Trainer` does, with `nll`, `perplexity` and `tokens_per_second` next to `loss`.
+        """Log as `Trainer` does, plus `nll`, `perplexity` and `tokens_per_second` next to `loss`.
 
         The last log entry has `train_loss`, and `Trainer` returns this entry as the metrics of the
         training. The time and the numbers of tokens in this entry include those before a resume.
