@@ -146,7 +146,7 @@ def check_scores(has_nan: torch.Tensor | int) -> None:
 def process(
     processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor
 ) -> torch.Tensor:
-    """Return the (R, V) scores after a processor, which also reads the (R, L) prefixes.
+    """Apply a processor to the (R, V) scores and (R, L) prefixes, and return the new scores.
 
     On a CPU, processors that only forbid tokens are not called, because they would copy all scores.
     Instead the columns of these tokens are set to -inf, in place.
@@ -176,8 +176,8 @@ def process(
     return scores
 
 
-# Processors that never raise a log-probability above 0. With other processors, a running hypothesis
-# has no best possible score; see `SearchRule.can_improve`.
+# Processors that never raise a log-probability above 0. With other processors, the score of a
+# running hypothesis has no upper bound; see `SearchRule.can_improve`.
 NEVER_POSITIVE = ROW_BY_ROW | {
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
     logits_process.PrefixConstrainedLogitsProcessor,
@@ -188,7 +188,8 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 class SearchRule:
     """Scoring and stopping rule of one beam search.
 
-    The loop of transformers gets the rule as its `length_penalty`.
+    If the beam search of transformers runs instead of `BeamSearch`, it receives this object as its
+    `length_penalty`.
     """
 
     alpha: float  # exponent of the length penalty
@@ -209,9 +210,10 @@ class SearchRule:
     ) -> torch.Tensor:
         """Return a (B, 1) mask: True if a running hypothesis might still enter the results.
 
-        The best possible score of a running hypothesis must beat the `num_wanted`-th best finished
-        hypothesis. But if a processor may raise log-probabilities, even higher scores are possible.
-        Then the score must beat only the N-th best finished hypothesis, as in transformers.
+        The bound of a running hypothesis is the best score that it can reach if no processor raises
+        log-probabilities. The best bound must beat the `num_wanted`-th best finished hypothesis.
+        But if a processor may raise log-probabilities, a hypothesis may exceed its bound. In this
+        case, the best bound must beat only the N-th best finished hypothesis, as in transformers.
 
         Args:
             running: (B, N) log-probabilities of running hypotheses, best first.
@@ -222,9 +224,9 @@ class SearchRule:
         worst_wanted = finished[:, rank - 1 : rank]
         best_running = running[:, :1]
         is_running = best_running > NO_HYPOTHESIS
-        # Log-probabilities are at most 0 and fall with every token. So the best possible score is
-        # the present log-probability divided by the largest penalty that is still to come. This is
-        # the penalty at the limit, or, with alpha < 0, the penalty after one more token.
+        # Log-probabilities are at most 0 and fall with every token. So the bound is the present
+        # log-probability divided by the largest penalty that is still to come. This is the penalty
+        # at the limit, or, with alpha < 0, the penalty after one more token.
         best_length: torch.Tensor | int
         if self.alpha >= 0:
             best_length = self.limits.to(running.dtype)
@@ -242,9 +244,9 @@ def can_search(
     generation_config: GenerationConfig,
     arguments: dict[str, Any],
 ) -> bool:
-    """Return True if the searches of this file support a call of transformers' search.
+    """Return True if the searches in this file can replace a given call of transformers' search.
 
-    Their results are then the same as those of transformers.
+    If they can, they give the same results as transformers' search.
 
     Args:
         model: The model.
@@ -263,8 +265,8 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
-    # These two count as not given if they are False. But `use_cache` must be given, because the
-    # searches always use a cache.
+    # If `synced_gpus` or `use_cache` is False, treat it as not given. The searches do not support
+    # `synced_gpus`. They require `use_cache`, because they always use a cache.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -341,7 +343,7 @@ class SearchTask:
     def processed(
         self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor
     ) -> Iterable[torch.Tensor]:
-        """Yield the scores (.., V) after the processors, for consecutive parts of the rows.
+        """Apply the processors to consecutive parts of the rows, and yield the new scores (.., V).
 
         If `is_row_by_row` is true, each part is processed by itself. Otherwise the processors get
         all rows at once, in normal tensors instead of inference tensors, because a processor may
@@ -505,9 +507,10 @@ class Search:
         self._prefixes = self._prefixes[kept]
 
     def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-        """Yield the scores (.., V) of the next tokens after the processors.
+        """Yield the processed scores (.., V) of the next tokens.
 
-        If there are processors, the prefixes are updated first.
+        If there are logits processors, this method first updates the prefixes, and then applies the
+        processors to the scores.
 
         Args:
             parts: Scores (.., V) of consecutive parts of the R rows.
@@ -536,8 +539,8 @@ class BeamSearch(Search):
         self._rule = rule
         self._num_beams = num_beams
         self._is_early = is_early
-        # As many as in transformers: even if every beam can end with each of the E end tokens, N
-        # candidates are left that do not end.
+        # There are as many candidates as in transformers. At most N * E candidates end with one of
+        # the E end tokens, so at least N candidates without an end token remain.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams
         # Finished hypotheses, best first: their scores (B, N), -inf if there is none, and for each
@@ -605,8 +608,9 @@ class BeamSearch(Search):
         beam = last_parents
         for length in range(longest, 0, -1):
             if length < longest:
-                # For longer hypotheses, look up the token of `beam` in this step, and the beam that
-                # this token continues. For hypotheses of this length, begin with their last token.
+                # For hypotheses with more than `length` tokens, look up the token of `beam` in
+                # `_history[length - 1]`, and the beam that this token continues. For hypotheses
+                # with exactly `length` tokens, begin with their last token.
                 is_inside = lengths > length
                 tokens, parents = self._history[length - 1].unbind(1)
                 token = torch.where(is_inside, tokens.gather(1, beam), last_tokens)
@@ -735,8 +739,9 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
     """Capture a step as a CUDA graph, and return a function that replays the graph.
 
     A replay costs one launch. The capture does not run the step. If the capture fails, `step`
-    itself is returned. A thread uses one graph at a time, so all its graphs share one memory pool.
-    The last graph is kept, because the pool exists only as long as one of its graphs.
+    itself is returned. A thread uses one graph at a time, so all graphs of a thread share one
+    memory pool. The last graph is kept, because the pool exists only as long as at least one of its
+    graphs does.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):

@@ -49,10 +49,11 @@ class RunFile(NamedTuple):
 
     Attributes:
         name: Name or pattern of the files in the folder of a run.
-        overwritten: `--overwrite` deletes them. Without `--overwrite`, no run starts in a folder
-            that has them.
-        on_hub: `push` uploads them.
-        copied: `average` copies them from the newest model to the new one.
+        overwritten: Whether `--overwrite` deletes the files. Without `--overwrite`, no run starts
+            in a folder that has such files.
+        on_hub: Whether `push` uploads the files.
+        copied: Whether `average` copies the files from the model of its last input to the averaged
+            model.
     """
 
     name: str
@@ -194,7 +195,7 @@ def write_json(path: Path, value: Any) -> Path:
 
 
 def json_text(value: Any) -> str:
-    """Return the text of an indented JSON file."""
+    """Return a value as the text of an indented JSON file."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -374,8 +375,8 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
 
     Args:
         lines: Strings to write.
-        output_file: A path, or "-" for stdout. A file appears only when it is complete. Lines go
-            directly to stdout, devices and pipes.
+        output_file: A path, or "-" for stdout. If the output is stdout, a device or a pipe, the
+            lines are written to it directly. Any other file appears only when it is complete.
     """
     num_lines = 0
     with contextlib.ExitStack() as stack:
@@ -393,5 +394,5 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
 
 
 def line_bytes(line: str) -> bytes:
-    """Return the bytes of a line of a file. A line feed inside the string becomes a space."""
+    """Encode a string as one line of a file. A line feed inside the string becomes a space."""
     return line.replace("\n", " ").encode("utf-8") + b"\n"

@@ -462,11 +462,12 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """Load a model as transformers does, but only from safetensors.
 
-        Pass `use_safetensors=False` for other files. The names of missing and unexpected tensors
-        are kept for `check_loaded_weights`.
+        To load other files, pass `use_safetensors=False`. The names of missing and unexpected
+        tensors are kept for `check_loaded_weights`.
 
         Raises:
-            ValueError: `quantization_config` asks for int8 as in 0.2.0.
+            ValueError: `quantization_config` asks for the int8 quantization of version 0.2.0 of
+                this package.
         """
         kwargs.setdefault("use_safetensors", True)
         if kwargs.get("quantization_config") == {"quant_method": "vaswani_int8"}:  # int8 of 0.2.0
@@ -911,7 +912,7 @@ class VaswaniTransformerForConditionalGeneration(
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
         """Move or cast as torch does, and drop the copies of weights that the search has made.
 
-        The copies would keep memory of the old device.
+        If the copies were kept, they would still occupy memory on the old device.
         """
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
@@ -1036,9 +1037,9 @@ class VaswaniTransformerForConditionalGeneration(
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Return the decoder's inputs (B, T): labels shifted right by `<s>`, with padding for -100.
+        """Return the decoder's inputs (B, T): the labels shifted right, beginning with `<s>`.
 
-        The collators of transformers call this method.
+        Each -100 in the labels becomes padding. The collators of transformers call this method.
         """
         start: Any = self.config.decoder_start_token_id
         padding = self.config.pad_token_id or 0

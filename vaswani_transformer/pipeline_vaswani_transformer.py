@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`pipeline("translation")`, and the steps that it shares with other engines.
+"""`pipeline("translation")`, and the steps of a translation that all engines share.
 
 The shared steps split texts into sentences, translate the sentences in batches of similar length,
 and put the translations back in order.
@@ -62,7 +62,7 @@ _BETWEEN = re.compile(
     # White space, with closing marks before it and opening marks after it: '"Stop!" "Why?"'.
     # The group is the first letter or digit of the next sentence.
     (?<=[{_ENDS}{_WIDE_ENDS}]) [{_CLOSING}]* \s+ (?=[{_OPENING}]*([^\W_]))
-    # After an end mark of Chinese or Japanese, without white space.
+    # Directly after a Chinese or Japanese end mark, which needs no white space after it.
     | (?<=[{_WIDE_ENDS}]) (?=[^\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])
     """,
     re.VERBOSE,
@@ -165,7 +165,7 @@ def split_text(text: str) -> list[str]:
 
     Returns:
         An odd number of parts: sentences at odd indices, the text between them at even indices.
-        The joined parts are the text.
+        Joining the parts gives back the text.
 
     Example:
         >>> split_text("- Hi. Bye.")
@@ -191,9 +191,11 @@ def split_text(text: str) -> list[str]:
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
     """Append pieces and separators to the parts; each piece that contains a letter is a sentence.
 
-    A sentence is stripped of white space, and next to a separator also of commas, brackets and
-    quotation marks. These, the separators and pieces without letters become part of the text
-    between the sentences.
+    White space is stripped from both ends of a sentence. If a separator precedes the sentence,
+    commas, closing brackets and closing quotation marks are stripped from its start, too. If a
+    separator follows the sentence, opening brackets and opening quotation marks are stripped from
+    its end, too. The stripped characters, the separators and the pieces without letters become part
+    of the text between the sentences.
 
     Args:
         parts: Parts as `split_text` returns them. They are extended in place.
@@ -299,7 +301,7 @@ def _num_copies(kept: str, text: str) -> int:
 
 
 def _sentences(line: str) -> list[str]:
-    """Split a line into sentences. The joined sentences are the line."""
+    """Split a line into sentences. Joining the sentences gives back the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
         # Not `islower`: it is True for all Georgian letters, also at the beginning of a sentence.
@@ -402,7 +404,7 @@ class Document:
 
 
 class TextReader:
-    """Splits texts into sentences and prepares them for the model.
+    """Split texts into sentences and prepare them for the model.
 
     A sentence that has no letter outside of URLs, e-mail addresses, placeholders, tags and entities
     is not translated. A sentence in capitals is passed to the model in lowercase. A text that
@@ -412,8 +414,8 @@ class TextReader:
         tokenizer: Tokenizer of the model. Its added tokens are always passed to the model.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
-        splits: Whether texts are split. If not, each text without the white space around it is one
-            sentence, and is passed to the model as it is.
+        splits: Whether texts are split into sentences. If not, each text is stripped and treated as
+            one sentence, and this sentence is passed to the model unchanged.
     """
 
     def __init__(
@@ -734,8 +736,8 @@ class TorchEngine:
 
         Args:
             texts: Text of each hypothesis.
-            sequences: Its token ids after the first, with padding.
-            log_probs: The log-probability of each of these tokens.
+            sequences: Token ids of each hypothesis, with padding, but without the first token.
+            log_probs: Log-probability of each token in `sequences`.
         """
         scored = []
         for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
@@ -954,7 +956,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        """Sort the arguments of a call as `Pipeline` requires.
+        """Divide the arguments of a call into the three groups that `Pipeline` requires.
 
         Returns:
             The arguments of `preprocess` (the languages), of `_forward` (options of `TorchEngine`
@@ -1077,15 +1079,15 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
 
     Args:
         inputs: A text, a list of texts, a generator or a data set of texts.
-        find: Takes texts and yields a list of results for each.
+        find: Function that takes texts and yields, for each text, the list of its results.
 
     Returns:
-        For a text, its list of results. For a list of texts, a list with the result of each text;
-        if a text has several results, a list with the list of results of each text. For a generator
-        or a data set, an iterable over the lists of results.
+        For a text, the list of its results. For a list of texts, a list with one result per text,
+        or, if a text has several results, with one list of results per text. For a generator or a
+        data set, an iterable over one list of results per text.
 
     Raises:
-        TypeError: The input is none of these.
+        TypeError: `inputs` has another type.
     """
     if isinstance(inputs, str):
         return next(find([inputs]))

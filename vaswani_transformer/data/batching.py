@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-# Size of the pools within which pairs are sorted by length, in effective batches.
+# Size, in effective batches, of the pools within which pairs are sorted by length.
 BATCHES_PER_POOL = 100
 _SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
 # Number of batches at the end that are made about equally full, so that none is a small remainder.
@@ -34,20 +34,21 @@ class TokenBatchSampler(Sampler[list[int]]):
     """Sampler of token-bounded micro-batches for `DataLoader(batch_sampler=...)`.
 
     It yields each micro-batch as a list of row numbers. An effective batch is the batch of one
-    update. It has pairs of similar length, with at most `max_source_tokens` and `max_target_tokens`
-    tokens without padding. It depends only on the lengths, these two limits, the seed and the
-    epoch. So the training is the same for any number of processes and accumulation steps.
+    update. An effective batch has pairs of similar length, with at most `max_source_tokens` and
+    `max_target_tokens` tokens without padding. The effective batches depend only on the lengths,
+    these two limits, the seed and the epoch. So the training is the same for any number of
+    processes and accumulation steps.
 
     An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
     that the largest padded size is as small as possible. If an effective batch has fewer pairs
     than micro-batches, some micro-batches are empty lists, and the loader must replace them by fill
-    rows. Micro-batch g * world_size + p is for process p at accumulation step g, which is the order
+    rows. Micro-batch g * world_size + p is for process p at accumulation step g. This is the order
     of accelerate.
 
-    The batches are planned once, for all epochs. The plan fixes only the two lengths of the pair at
-    each position. For each epoch, the sampler draws at random which pair of these lengths takes the
-    position, and the order of the batches. Every epoch has every pair once. The last 20 batches of
-    the plan are about equally full, so that no batch is a small remainder.
+    The batches are planned once, for all epochs. The plan fixes only the source length and the
+    target length at each position. In each epoch, the sampler randomly assigns a pair with these
+    two lengths to each position, and shuffles the batches. Every epoch has every pair once. The
+    last 20 batches of the plan are about equally full, so that no batch is a small remainder.
 
     Args:
         source_lengths: Number of tokens of each source sentence, with `</s>`.
@@ -156,10 +157,11 @@ class TokenBatchSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = rng.permutation(len(self._lengths))
-        # Pairs of the same lengths exchange their positions at random. An example: four pairs of
-        # lengths 3, 5, 3, 5 have the ids 0, 1, 0, 1. The positions have the lengths 3, 3, 5, 5. If
-        # `drawn` is 3, 0, 2, 1, then rows 0 and 2 take the first two positions, in this order, and
-        # rows 3 and 1 the others.
+        # Pairs with the same two lengths exchange their positions at random. An example, with one
+        # length for each pair: rows 0, 1, 2, 3 have the lengths 3, 5, 3, 5, and so the length ids
+        # 0, 1, 0, 1. The plan has two positions for length 3 and then two positions for length 5.
+        # If `drawn` is 3, 0, 2, 1, the positions for length 3 get rows 0 and 2, in the order of
+        # `drawn`. The positions for length 5 get rows 3 and 1.
         rows = np.empty_like(drawn)
         rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
         first = self._first_update
@@ -232,11 +234,11 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
     The shorter side is ignored. If the pairs were sorted by the shorter side, too, then all pairs
-    of the same two lengths would be in one batch. Only pairs of the same two lengths exchange their
-    positions between epochs, so every epoch would have the same batches.
+    with the same source length and the same target length would be in one batch. Only such pairs
+    exchange their positions between epochs, so every epoch would have the same batches.
 
-    Pools are sorted in ascending and descending order in turn, so that the lengths are similar
-    where two pools meet.
+    Pools are alternately sorted in ascending and in descending order, so that the lengths are
+    similar where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
@@ -252,11 +254,11 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
     """Return the keys (2, N) by which `np.lexsort` sorts pairs before they are cut into batches.
 
-    Pairs are sorted by their longer side, and then by source length minus target length. The
-    order of the difference is ascending for one length of the longer side and descending for the
-    next, so that neighbors are similar where the longer side changes. Pairs with a long source and
-    pairs with a long target are not mixed. So micro-batches have less padding than after sorting by
-    the sum of both lengths.
+    Pairs are sorted by the length of their longer side, and then by source length minus target
+    length. The order of the difference is ascending for one length of the longer side and
+    descending for the next length. So neighbors are still similar where the length of the longer
+    side changes. Pairs with a long source and pairs with a long target are not mixed. So
+    micro-batches have less padding than after sorting by the sum of both lengths.
 
     Args:
         lengths: (N, 2) source and target lengths.
@@ -315,7 +317,7 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """Return how many of the first rows fit into one micro-batch within a bound.
+    """Return the number of leading rows that fit into one micro-batch within a bound.
 
     Args:
         lengths: (rows, 2) source and target length of each row.

@@ -68,7 +68,7 @@ def load_corpus(
         The pairs in the order of their origin. Pairs with blank sentences are included.
 
     Raises:
-        ValueError: If not exactly one origin is given, a file is empty or not UTF-8, text files
+        ValueError: If no origin or more than one is given, a file is empty or not UTF-8, text files
             have different numbers of lines, or columns or texts are missing.
         FileNotFoundError: If a file does not exist.
 
@@ -199,8 +199,8 @@ def find_origin(
         The name of the dataset, or the paths of the files.
 
     Raises:
-        ValueError: If not exactly one origin is given, a side is missing, or the suffix of a file
-            is the language of the other side.
+        ValueError: If no origin or more than one is given, a side is missing, or the suffix of a
+            file is the language of the other side.
         FileNotFoundError: If a file does not exist.
     """
     source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
@@ -415,8 +415,9 @@ def _store(
         cache_dir: Folder of the cache. None means the cache of `datasets`.
         **options: Further arguments of `read`.
     """
-    # `from_generator` hashes all arguments of `read` to find the cache file. No `read` uses
-    # `known`. It is passed so that the hash changes when a file changes.
+    # `from_generator` hashes all arguments of `read` to find the cache file. All functions that are
+    # passed as `read` ignore the argument `known`. `known` is passed only so that the hash changes
+    # when a file changes.
     known = tuple(
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
     )
@@ -431,7 +432,11 @@ def _store(
 
 
 def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
-    """Yield the built-in pairs. Splits other than "train" have only each first translation."""
+    """Yield the built-in pairs of a split.
+
+    The split "train" has all translations of each sentence. Other splits have only the first
+    translation of each sentence.
+    """
     for english, translations in builtin.read_builtin(split):
         for german in translations if split == "train" else translations[:1]:
             yield {"source": english, "target": german}
@@ -540,7 +545,7 @@ def _parse_json(content: str | bytes, path: str, place: str) -> Any:
 def _read_shards(
     source: str, target: str, shards: Sequence[tuple[int, int, int, int]]
 ) -> Iterator[dict[str, str]]:
-    """Yield the pairs in parts of two text files. The parts come from `index_aligned`."""
+    """Yield the pairs of the given parts of two text files. `index_aligned` returns such parts."""
     for line, num_lines, source_offset, target_offset in shards:
         sources = read_lines(source, offset=source_offset, line=line)
         targets = read_lines(target, offset=target_offset, line=line)

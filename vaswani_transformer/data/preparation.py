@@ -113,7 +113,8 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Args:
         dataset: Rows with `input_ids` and `labels`. If there are columns `source_length` and
-            `target_length`, the tokens are not counted.
+            `target_length`, this function reads the lengths from these columns instead of counting
+            the tokens.
 
     Returns:
         Two int64 arrays (N,). The target length of a row without `labels` is 0.
@@ -155,7 +156,7 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
         ValueError: There is such an id. The message names the column and the id.
     """
     names = ("input_ids", "labels")
-    # Check whole columns at once, which is fast, unless the dataset transforms its rows.
+    # Unless the dataset transforms its rows, check whole columns at once, because this is fast.
     if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":
         columns = [
             (name, dataset.data.column(name).chunks)

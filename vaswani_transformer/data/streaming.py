@@ -241,7 +241,8 @@ class _ReaderState:
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     """Dataset of one reader's batches, each with the reader's state after the batch.
 
-    Every worker has a copy of this dataset. The id of the worker decides which reader it is.
+    Every worker has a copy of this dataset. In each worker, the copy acts as one reader. The worker
+    id and `first` select this reader.
     """
 
     dataset: datasets.IterableDataset

@@ -155,7 +155,10 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
 
 
 def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Shorten local paths to their last part, in values of a recipe, a corpus or results."""
+    """Return the values with each local path replaced by its last component.
+
+    The values are those of a recipe, of a corpus description or of results.
+    """
 
     def cut(name: str, value: Any) -> Any:
         if isinstance(value, list):
@@ -182,7 +185,8 @@ def _recipe_file(recipe: Recipe) -> str:
     """Return the recipe as YAML, without local folders and default values."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    # Keep both languages: if a recipe lacks them, they are read from the suffixes of its files.
+    # Keep both languages, even if they are None. If a recipe lacks a language, the language is read
+    # from the suffix of a training file.
     languages = ("source_language", "target_language")
     own = {
         name: value for name, value in values.items() if value != default[name] or name in languages

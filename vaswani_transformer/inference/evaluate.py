@@ -58,7 +58,8 @@ def load_evaluation_set(
             or `dataset`. A list of files as `target_file` gives each sentence several references.
 
     Raises:
-        ValueError: Not exactly one corpus is named, or `data.load_corpus` refuses the data.
+        ValueError: No corpus or more than one corpus is named, or `data.load_corpus` refuses the
+            data.
         FileNotFoundError: A file is missing.
 
     Example:
@@ -198,7 +199,8 @@ def evaluate_model(
 
     Args:
         test_set: Source sentences and their references.
-        tokenized: Whether the test set is tokenized already. Adds tokenized BLEU.
+        tokenized: Whether the test set is tokenized already. If it is, the results also include
+            tokenized BLEU.
 
     Returns:
         Results and one translation for each sentence. The results have the keys of
@@ -267,7 +269,7 @@ def format_report(results: dict[str, Any]) -> str:
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
-    """Return the display names of the metrics in results, by their keys without `test_`."""
+    """Return the metrics in `results`: a dictionary from key (without `test_`) to display name."""
     return {name: label for name, label in METRICS.items() if f"test_{name}" in results}
 
 

@@ -186,9 +186,9 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the entries `engine` and `precision` of a model for results.
+    """Return the entries `engine` and `precision` that describe a model in results.
 
-    The default values, torch and fp32, are left out.
+    An entry is left out if it has its default value, torch or fp32.
     """
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"

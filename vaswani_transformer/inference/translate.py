@@ -47,9 +47,10 @@ from ..pipeline_vaswani_transformer import (
 )
 from .loading import is_translator, precision_of
 
-# Number of sentences in a chunk, which are read and sorted by length together. Larger chunks need
-# more memory, and smaller chunks need more padding. A resumed translation keeps only whole chunks,
-# so that the remaining sentences form the same batches as in an uninterrupted translation.
+# Number of sentences in a chunk. The sentences of a chunk are read together and sorted by length.
+# Larger chunks need more memory, and smaller chunks need more padding. A resumed translation keeps
+# only whole chunks, so that the remaining sentences form the same batches as in an uninterrupted
+# translation.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 

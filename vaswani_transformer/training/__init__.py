@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training: arguments, the trainer, its schedule, averaging of snapshots, and a whole run.
 
-This file imports no module, because the other modules need the extra `[train]`, and `schedule` must
-work without it.
+This file imports none of these modules, because `train` and `trainer` need the extra `[train]`, and
+`schedule` must work without this extra.
 
-The loop over the updates is that of transformers. docs/CONTRIBUTING.md follows a batch and a resume
-through the loop. The docstring of resuming.py lists the methods that the loop calls.
+The loop over the updates is that of transformers. docs/CONTRIBUTING.md lists the functions that a
+training and a resume call, in the order of the calls. The docstring of resuming.py lists the
+methods that the loop calls.
 """
 
 # The public modules. Each has a page in the API reference.

@@ -61,7 +61,10 @@ class SnapshotCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Delete snapshots of later updates, left in the folder by an earlier training."""
+        """Delete the snapshots of all updates after the current one.
+
+        An earlier training may have left such snapshots in the folder.
+        """
         if state.is_world_process_zero:
             for path in list_snapshots(str(args.output_dir)):
                 if _snapshot_step(path) > state.global_step:

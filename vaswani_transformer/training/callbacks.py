@@ -28,7 +28,7 @@ from ..version import __version__
 logger = logging.get_logger(__name__)
 
 _SECONDS_BETWEEN_LINES = 60  # if stderr is not a terminal
-# Figures of a validation that are not printed.
+# Metrics of a validation that are not printed.
 _HIDDEN = {
     "eval_loss",
     "eval_nll",
@@ -44,7 +44,7 @@ class LogLines(PrinterCallback):
 
     On a terminal, one line is updated in place. If stderr is not a terminal, a line is printed
     about once a minute. Each validation gets a line of its own. `trainer_state.json` and experiment
-    trackers get all figures, also those that are not printed.
+    trackers get all metrics, also those that are not printed.
     """
 
     _start: tuple[float, int] | None = None
@@ -53,7 +53,7 @@ class LogLines(PrinterCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock and explain the printed figures."""
+        """Start the clock and explain the printed metrics."""
         self._start = time.perf_counter(), state.global_step
         if state.is_world_process_zero:
             print(
@@ -70,7 +70,7 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print the progress if a log entry has a training loss, or the metrics of a validation."""
+        """Print the progress from a training log entry, or the metrics from a validation entry."""
         if not state.is_world_process_zero or not logs:
             return
         if "loss" in logs:
@@ -89,7 +89,7 @@ class LogLines(PrinterCallback):
             )
 
     def _print_progress(self, state: TrainerState, logs: dict[str, Any]) -> None:
-        """Print the number of updates, the figures, and the remaining time at the mean speed."""
+        """Print the number of updates, the metrics, and the remaining time at the mean speed."""
         now = time.perf_counter()
         is_terminal = sys.stderr.isatty()
         is_last = state.global_step >= state.max_steps
@@ -131,9 +131,9 @@ class PaceCallback(TrainerCallback):
 
     Attributes:
         limit: Time limit in seconds, counted from the end of the first update. The training stops
-            after the first update that ends later, but not before the fourth update.
-        seconds: Mean time of an update in seconds, from the third update on. It is NaN before the
-            end of the third.
+            after the first update that ends past the limit, but not before the fourth update.
+        seconds: Mean time in seconds of the updates from the third one on. `seconds` is NaN until
+            the third update ends.
     """
 
     def __init__(self, limit: float) -> None:
@@ -190,7 +190,7 @@ class CostCallback(TrainerCallback, ExportableState):
     ) -> None:
         """Start the clock.
 
-        A resumed training keeps the figures of its checkpoint. A new training resets them.
+        A resumed training keeps the counts of its checkpoint. A new training resets the counts.
         """
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
@@ -218,8 +218,8 @@ class CostCallback(TrainerCallback, ExportableState):
         """Count the tokens of a micro-batch, without waiting for the device.
 
         Args:
-            inputs: Batch of a collator. Rows whose labels are all -100 only fill up a batch, so
-                they do not count.
+            inputs: Batch of a collator. If all labels of a row are -100, the row is there only to
+                fill up the batch, so its tokens do not count.
         """
         if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
             return
@@ -240,7 +240,7 @@ class CostCallback(TrainerCallback, ExportableState):
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Add the counts of all processes since the last call to the totals.
+        """Add to the totals what all processes have counted since the last call.
 
         Every process must call this method.
         """
@@ -259,7 +259,7 @@ class CostCallback(TrainerCallback, ExportableState):
         self._start = None
 
     def state(self) -> dict[str, Any]:
-        """Return the current figures, in the format in which `Trainer` saves callbacks."""
+        """Return the current counts, in the format in which `Trainer` saves callbacks."""
         elapsed = 0.0 if self._start is None else time.perf_counter() - self._start
         attributes = {
             "source_tokens": self.source_tokens,
@@ -272,9 +272,9 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, Any]:
-        """Return the figures of all runs, with the keys of `train_results.json`.
+        """Return the counts as metrics, with the keys of `train_results.json`.
 
-        The result is empty if no tokens were counted.
+        The metrics include the runs before a resume. The result is empty if no tokens were counted.
         """
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]

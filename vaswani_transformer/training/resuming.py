@@ -8,22 +8,24 @@ is their order in an update; "ours" means the override:
 
 1. `get_batch_samples` takes the update's micro-batches from the loader and counts their target
    tokens. Ours copies the micro-batches to the device.
-2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. Our
-   `training_step` says what to do if memory runs out. Our `compute_loss` adds the unsmoothed loss
-   to `_nll_since_log`. The loop then adds the loss to `_tr_loss` and calls `floating_point_ops`.
-   Our `floating_point_ops` counts the tokens.
+2. For each micro-batch, `training_step` calls `compute_loss` and runs the backward pass. If memory
+   runs out, our `training_step` raises an error that says what to do. Our `compute_loss` adds the
+   unsmoothed loss to `_nll_since_log`. The loop then adds the loss to `_tr_loss` and calls
+   `floating_point_ops`. Our `floating_point_ops` counts the tokens.
 3. After the last micro-batch, the loop clips the gradients and calls `_get_grad_norm`. Ours adds
-   the norm to `_grad_norms`. On a CPU, ours raises an error if a sum is not finite.
+   the norm to `_grad_norms`. On a CPU, ours raises an error if `_tr_loss` or `_grad_norms` is not
+   finite.
 4. The optimizer and the learning-rate schedule make a step, and `global_step` grows by 1.
 5. The callbacks get `on_step_end`. `DefaultFlowCallback` of transformers decides whether to log,
    evaluate and save, and `SnapshotCallback` writes a snapshot.
-6. `_maybe_log_save_evaluate` does what was decided. If there is anything to do, ours first checks
-   that the sums are finite. Then the method of transformers calls, in this order:
+6. `_maybe_log_save_evaluate` does what the callbacks decided. If there is anything to do, ours
+   first checks that `_tr_loss` and `_grad_norms` are finite. Then the method of transformers calls,
+   in this order:
 
    - to log: `store_flos` and `log`. Ours adds up the tokens of all processes in `store_flos`, so
      that `log` can report the speed;
-   - to evaluate: `_evaluate`. Ours keeps the random state of the training;
-   - to save: `_save_checkpoint`. Ours also saves the sums and publishes the checkpoint.
+   - to evaluate: `_evaluate`. Ours does not change the random state of the training;
+   - to save: `_save_checkpoint`. Ours also calls `_save_sums` and publishes the checkpoint.
 
    After that, ours stops the training if a signal asked for it.
 7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
@@ -78,14 +80,17 @@ class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
     `Trainer` loses some things at a resume: the sums since the last log line, the counts of
-    callbacks, the end of an epoch, and the position in a stream. This class saves and restores
-    them. A checkpoint gets its final name only after every process has written its part.
+    callbacks, and the position in a stream. This class saves and restores them. If the checkpoint
+    is from the last update of an epoch, `Trainer` also loses the call of `on_epoch_end`. So this
+    class saves such a checkpoint after `on_epoch_end`. A checkpoint gets its final name only after
+    every process has written its part.
     """
 
     args: VaswaniTransformerTrainingArguments
     model: PreTrainedModel
     optimizer: Optimizer
-    # transformers annotates both with the types of their first values.
+    # transformers initializes these two attributes with None, without annotations. So type checkers
+    # infer that both are always None.
     hub_model_id: str | None  # type: ignore[assignment]
     push_in_progress: PushInProgress | None  # type: ignore[assignment]
     # The sampler of the micro-batches, if the training set has a length.
@@ -316,7 +321,11 @@ class ResumableTrainer(Seq2SeqTrainer):
             ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """Return the gradient norm of an update. On a CPU, check it before the weights change."""
+        """Return the gradient norm of an update, and add it to `_grad_norms`.
+
+        On a CPU, if the loss or the norm is not finite, this method raises an error before the
+        weights change.
+        """
         grad_norm = super()._get_grad_norm(model, grad_norm)
         if not self.args.fp16:  # In fp16, the loss scaler skips updates that overflow.
             self._grad_norms = self._grad_norms + grad_norm
@@ -327,8 +336,9 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _check_finite(self) -> None:
         """Raise ValueError if the loss or a gradient is NaN or infinite.
 
-        This method waits for the device. So on an accelerator, it is called only at the end and
-        before a log, an evaluation or a checkpoint. None of these comes from diverged weights.
+        This method waits for the device. So on an accelerator, it is called only at the end of the
+        training and before a log, an evaluation or a checkpoint. Thus no log, evaluation or
+        checkpoint is made from diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -372,8 +382,9 @@ class ResumableTrainer(Seq2SeqTrainer):
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
-            # torchrun makes the mode distributed, even for one process. transformers then gathers
-            # the loss on the device before it reads the loss, so the sums must stay there.
+            # Under torchrun, transformers runs in distributed mode, even with one process. In this
+            # mode, transformers gathers the loss on the device before it reads the loss, so the
+            # sums must stay on the device.
             gathers_on_device = self.args.parallel_mode == ParallelMode.DISTRIBUTED
             if self.args.device.type != "cpu" and not gathers_on_device:
                 grad_norm = self._bring_sums(grad_norm)
@@ -460,9 +471,10 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _write_checkpoint(
         self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path
     ) -> None:
-        """Let `Trainer` write a checkpoint to the staging folder, and add the sums.
+        """Let `Trainer` write a checkpoint to the staging folder, and add the running sums to it.
 
-        If it is the best checkpoint, its state names its final path, not the staged one.
+        If the new checkpoint is the best one, the saved state of the trainer names the final path
+        of the checkpoint, not the path in the staging folder.
         """
         for callback in self.callback_handler.callbacks:
             # `Trainer` saves only callbacks that have an entry in the state.
