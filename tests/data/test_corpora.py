@@ -92,15 +92,6 @@ def test_different_line_counts_are_refused_with_both_counts(
         load(**{**aligned, "target_file": write("other.de", "x\n" * num_lines)})
 
 
-@pytest.mark.parametrize("side", ["source_file", "target_file"])
-def test_old_mac_line_ends_of_one_file_are_named_instead_of_its_line_count(load, aligned, side):
-    aligned[side].write_bytes(aligned[side].read_bytes().replace(b"\n", b"\r"))
-    with pytest.raises(
-        ValueError, match=f"{aligned[side]}` must have lines that end in line feeds"
-    ):
-        load(**aligned)
-
-
 # ---- cache ----
 
 
