@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
+"""Export to CTranslate2, and beam search with CTranslate2, exactly as in the paper's section 6.1.
 
 CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha,
 and it stops after a fixed number of finished hypotheses. So the search here has three stages:
@@ -44,7 +44,7 @@ except ImportError:  # this module can be imported without the extra, but not us
     BartLoader = object
 
 # Key in the config.json of an export. Its value holds the config of the model and the generation
-# config, which `Translator` reads.
+# config. `Translator` reads both configs.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
@@ -52,7 +52,8 @@ WEIGHTS_NAME = "model.bin"
 # paper's. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
 MIN_POSITIONS = 2048
 
-# Keys of a generation config that the search below supports, or that do not change its results.
+# Keys of a generation config that the search below supports, or that do not change the results of
+# the search.
 _FOLLOWED = {
     *DECODING,
     "max_new_tokens",
@@ -160,7 +161,7 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
     def set_attention(
         self, spec: Any, attention: MultiHeadAttention, self_attention: bool = False
     ) -> None:
-        """Set the projections of an attention sub-layer, and the factor of its queries."""
+        """Set the projections of an attention sub-layer, and the scale applied to its queries."""
         super().set_attention(spec, attention, self_attention)
         spec.queries_scale = attention.scaling
 
@@ -402,8 +403,9 @@ class CTranslate2Search:
         """Return all hypotheses that CTranslate2 has after `steps` steps, finished or running."""
         num_hypotheses = 1
         if decoding.num_beams > 1:
-            # CTranslate2 stops when this number of hypotheses has finished. Within `steps` steps,
-            # fewer than this number can finish. So CTranslate2 never stops early.
+            # CTranslate2 stops when this number of hypotheses has finished. The number is larger
+            # than the largest number that can finish within `steps` steps. So CTranslate2 never
+            # stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
         results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],
@@ -416,7 +418,8 @@ class CTranslate2Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            # The default of 1 forbids empty outputs, which raises the scores of all other outputs.
+            # The default of 1 would forbid empty outputs. Their probability would then be spread
+            # over all other outputs, and the scores of these other outputs would rise.
             min_decoding_length=0,
         )
         all_found = []
