@@ -338,7 +338,7 @@ class SearchTask:
     def is_row_by_row(self) -> bool:
         """Return True if every processor treats each row by itself.
 
-        Finished sentences can be dropped from the batch only if this is true.
+        Finished sentences can be dropped from the batch only if this property is true.
         """
         return all(type(each) in ROW_BY_ROW for each in self.processors)
 
@@ -669,7 +669,7 @@ class BeamSearch(Search):
     def _finish(
         self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
     ) -> None:
-        """Add ended candidates to the finished hypotheses, and keep the best N of all these.
+        """Add ended candidates to the finished hypotheses, and keep the N best finished ones.
 
         Only candidates among the best N of the step may be added, as in transformers.
         """

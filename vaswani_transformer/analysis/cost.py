@@ -19,7 +19,7 @@ from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Return two totals: the parameters in all encoder layers, and those in all decoder layers.
+    """Return two totals: the number of parameters in all encoder layers, and in all decoder layers.
 
     Embeddings are not counted.
     """

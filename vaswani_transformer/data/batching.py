@@ -190,7 +190,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """Return the fewest accumulation steps with which no micro-batch exceeds the bound.
+        """Return the fewest accumulation steps so that all micro-batches fit `max_padded_tokens`.
 
         Raises:
             ValueError: A single pair exceeds `max_padded_tokens`.

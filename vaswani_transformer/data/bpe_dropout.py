@@ -30,7 +30,7 @@ class BpeDropout:
     """Choose new subwords for a pair, by leaving out merges of byte-pair encoding at random.
 
     The choice depends only on the seed, the epoch and the position of the pair. So a resumed run
-    equals an uninterrupted one. The `tokenizers` library has BPE-dropout, too, but takes no
+    equals an uninterrupted one. The `tokenizers` library also has BPE-dropout, but takes no
     seed. Symbols are merged only within the pieces into which the tokenizer's pre-tokenizer splits
     a text. Added tokens do not change. If a text was truncated inside a character, its tokens do
     not change either.

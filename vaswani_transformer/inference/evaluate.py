@@ -130,8 +130,9 @@ def evaluate_to_files(
         corpus: Arguments of `load_evaluation_set`. The languages default to those of the model.
         translations_file: File for the translations, one per line; None for no file.
         device: Device of the model. None uses a GPU if there is one.
-        int8: Whether to round the weights to int8. The results record int8 as `test_precision`.
-        bf16: Whether to compute in bfloat16. This needs a GPU. The results record bf16 as
+        int8: Whether to round the weights to int8. The results record the precision as
+            `test_precision`.
+        bf16: Whether to compute in bfloat16. This needs a GPU. The results record the precision as
             `test_precision`.
         engine: "torch" or "ctranslate2". The results record "ctranslate2" as `test_engine`.
         **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or
@@ -300,7 +301,7 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return the number of tokens in the translations divided by that in the references.
+    """Return the number of tokens in the translations divided by the number in the references.
 
     sacreBLEU has counted both numbers.
     """

@@ -534,7 +534,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
     The files are written to a staging folder and then renamed, because a half-written file would
     prevent a resume. Every process must call this function. In all processes but the main one, the
-    number is 0.
+    returned number is 0.
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"

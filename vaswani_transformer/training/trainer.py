@@ -400,7 +400,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """Log like `Trainer`, and add `nll`, `perplexity` and `tokens_per_second` next to `loss`.
 
         The last log entry has `train_loss`, and `Trainer` returns this entry as the metrics of the
-        training. The time and the numbers of tokens in this entry include those before a resume.
+        training. The time and the numbers of tokens in this entry also cover the part of the
+        training before a resume.
 
         Before `Trainer` logs `loss` or `train_loss`, it calls `store_flos`. So `cost` has already
         added up the tokens of all processes.
