@@ -43,7 +43,7 @@ NO_HYPOTHESIS = -1.0e8
 
 PAPER_BEAMS = 4  # beam size in section 6.1
 PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
-PAPER_OVER_SOURCE = 50  # limit in section 6.1, in tokens more than the source
+PAPER_OVER_SOURCE = 50  # section 6.1: an output has at most this many tokens more than its source
 GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
 
 # Processors whose result for a row depends neither on the other rows nor on the row's index. They
@@ -66,14 +66,15 @@ ROW_BY_ROW = {
 
 _BLOCK = 64  # tokens per block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
-# On an accelerator, looking at a step's results is a sync, so the loop looks only every few steps.
+# On an accelerator, looking at a step's results is a sync. So the loop looks at the results only
+# every few steps.
 _STEPS_BETWEEN_LOOKS = 8
-# Finished sentences are dropped when at most this share of the batch is still open. Dropping them
-# costs a copy of the open ones, and on a GPU also the capture of a new graph.
+# Finished sentences are dropped when at most this share of the batch is still open. Dropping
+# them costs a copy of the open sentences, and on a GPU also the capture of a new graph.
 _WORTH_DROPPING = 0.75
 _WORTH_DROPPING_ON_ACCELERATOR = 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_OF_THREAD = threading.local()  # `captured`: stream and last graph by device
+_OF_THREAD = threading.local()  # `captured`: stream and newest graph of each device
 _CACHES = {"cache", "past_key_values"}  # names of the cache: since transformers 5.24, and before
 # Arguments of transformers' loops that the searches of this file support.
 _ARGUMENTS = {
@@ -149,7 +150,7 @@ def process(
     """Apply a processor to the (R, V) scores and (R, L) prefixes, and return the new scores.
 
     On a CPU, processors that only forbid tokens are not called, because they would copy all scores.
-    Instead the columns of these tokens are set to -inf, in place.
+    Instead the columns of the forbidden tokens are set to -inf, in place.
     """
     kind = type(processor)
     length = prefixes.shape[1]
@@ -265,8 +266,9 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
-    # If `synced_gpus` or `use_cache` is False, treat it as not given. The searches do not support
-    # `synced_gpus`. They require `use_cache`, because they always use a cache.
+    # The searches do not support `synced_gpus=True`. So `synced_gpus=False` counts as not given.
+    # The searches always use a cache. So `use_cache=False` also counts as not given, and the
+    # condition below then leaves the call to transformers.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -274,7 +276,7 @@ def can_search(
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
-    """Return True if `criterion` ends no hypothesis earlier than the searches of this file do."""
+    """Return True if `criterion` allows all hypotheses that the searches in this file allow."""
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
@@ -336,7 +338,7 @@ class SearchTask:
     def is_row_by_row(self) -> bool:
         """Return True if every processor treats each row by itself.
 
-        Only then can finished sentences be dropped from the batch.
+        Finished sentences can be dropped from the batch only if this property is true.
         """
         return all(type(each) in ROW_BY_ROW for each in self.processors)
 
@@ -347,7 +349,7 @@ class SearchTask:
 
         If `is_row_by_row` is true, each part is processed by itself. Otherwise the processors get
         all rows at once, in normal tensors instead of inference tensors, because a processor may
-        keep them for later.
+        keep these tensors for later calls.
 
         Args:
             parts: Scores (.., V) of consecutive parts of the R rows.
@@ -460,9 +462,10 @@ class Search:
     def _run(self) -> None:
         """Search until all results are final.
 
-        On a GPU, the first step after a change of shapes is run as it is, and loads the kernels.
-        The second is captured as a CUDA graph. The graph is replayed for this step and the
-        following ones, until the shapes change again.
+        On a GPU, if there are no logits processors, the steps use a CUDA graph. The first step
+        after a change of shapes runs without a graph, and loads the kernels. The second step is
+        captured as a graph. This graph is replayed for the second step and all later steps, until
+        the shapes change again.
         """
         decoder = self._task.decoder
         uses_graphs = can_capture(decoder.device) and not self._task.processors
@@ -483,7 +486,8 @@ class Search:
             decoder.length += 1
 
             is_look_due = step % _STEPS_BETWEEN_LOOKS == 0 or step == self._num_steps
-            # Without room for another token, always look: a further step would raise an error.
+            # If the decoder has no room for another token, always check whether the search is
+            # finished, because a further step would raise an error.
             if decoder.is_static and decoder.has_room and not is_look_due:
                 continue
             check_scores(self._task.has_nan)
@@ -539,8 +543,8 @@ class BeamSearch(Search):
         self._rule = rule
         self._num_beams = num_beams
         self._is_early = is_early
-        # There are as many candidates as in transformers. At most N * E candidates end with one of
-        # the E end tokens, so at least N candidates without an end token remain.
+        # There are N * max(2, E + 1) candidates, as in transformers. At most N * E of them end with
+        # one of the E end tokens. So at least N candidates without an end token remain.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams
         # Finished hypotheses, best first: their scores (B, N), -inf if there is none, and for each
@@ -665,9 +669,9 @@ class BeamSearch(Search):
     def _finish(
         self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor | int
     ) -> None:
-        """Add the candidates that end to the finished hypotheses, and drop all but the best N.
+        """Add ended candidates to the finished hypotheses, and keep the N best finished ones.
 
-        Only the best N candidates may be added, as in transformers.
+        Only candidates among the best N of the step may be added, as in transformers.
         """
         exists = candidates.scores > NO_HYPOTHESIS
         can_end = is_end & exists & self._is_open.unsqueeze(1)
@@ -739,9 +743,9 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
     """Capture a step as a CUDA graph, and return a function that replays the graph.
 
     A replay costs one launch. The capture does not run the step. If the capture fails, `step`
-    itself is returned. A thread uses one graph at a time, so all graphs of a thread share one
-    memory pool. The last graph is kept, because the pool exists only as long as at least one of its
-    graphs does.
+    itself is returned. A thread uses one graph at a time, so all graphs of a thread on one
+    device share one memory pool. The pool exists only while at least one of its graphs exists.
+    So a reference to the most recently captured graph is kept.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
@@ -777,7 +781,7 @@ def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
     If V is smaller than `k`, all scores are returned. Large inputs are searched in two steps: first
     for the `k` blocks of tokens with the largest maxima, then for the best scores in these blocks.
-    On a CPU, this is twice as fast as one step.
+    On a CPU, these two steps are twice as fast as one search over all scores.
     """
     num_rows, num_tokens = scores.shape
     num_blocks = num_tokens // _BLOCK

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# Arguments of library functions that have another name than the option that sets them.
+# Maps arguments of library functions to the options that set them, if the two names differ.
 _OTHER_NAMES = {
     "num_best": "n_best",
     "path": "files",
@@ -203,8 +203,8 @@ def _given_fields(args: argparse.Namespace) -> set[str]:
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe that `train` uses.
 
-    Without --recipe, this is the recipe of the resumed run, or the paper's base model if there is
-    no such run. Options replace the values of the recipe.
+    Without --recipe, this is the recipe of the resumed run, or the paper's base model if no run is
+    resumed. Options replace the values of the recipe.
     """
     from .recipe import LAID_OUT, Recipe, get_recipe, parse_value
 
@@ -223,8 +223,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        # When the run started, `train` may have adapted these fields to --minutes or to the number
-        # of updates. So the values of the run replace those of --recipe.
+        # When the run started, `train` may have adapted the fields in `fitted` to --minutes or to
+        # the number of updates. So the values of the run replace those of --recipe.
         fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
         given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)
@@ -505,7 +505,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Parse the command line.
 
     Options may be written with underscores instead of hyphens. The error for an unknown option
-    suggests a similar one.
+    suggests a similar option.
     """
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     parser = build_parser(show_all="--help-all" in words)

@@ -57,13 +57,14 @@ OLD_NAMES = {
 
 SPLITS = ("train", "validation", "test")
 PARTS = ("source", "target", "pairs")  # the files that a split can have
-# Intervals in updates, and all fields that `laid_out` adapts to the number of updates.
+# INTERVALS: fields that are intervals, measured in updates. LAID_OUT: all fields that `laid_out`
+# adapts to the number of updates.
 INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # possible values of `metric_for_best_model`
 
-# Recipe fields that are also fields of the model config, and below them the recipe fields that are
-# also training arguments.
+# MODEL_FIELDS: recipe fields that are also fields of the model config. TRAINER_FIELDS: recipe
+# fields that are also training arguments.
 MODEL_FIELDS = (
     "source_language",
     "target_language",
@@ -398,15 +399,15 @@ class Recipe:
         return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
-        """Return the arguments of `data.load_corpus` for a split, or None if it has no data.
+        """Return the arguments of `data.load_corpus` for a split, or None if the split has no data.
 
         If the recipe has training files, no split uses `dataset`, so that no model is validated on
         another corpus by mistake. Validation or test files replace only their own split.
 
         Args:
-            split: "train", "validation" or "test". In a dataset, these stand for its splits
-                `train`, `validation_split` and `test_split`. It may also be the name of any other
-                split of the dataset.
+            split: "train", "validation" or "test". In a dataset, "train" is the split `train`. The
+                recipe's fields `validation_split` and `test_split` name the other two splits of the
+                dataset. `split` may also be the name of any other split of the dataset.
         """
         languages = {
             "source_language": self.source_language,
@@ -432,7 +433,7 @@ class Recipe:
         return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
-        """Return, for each training corpus, its arguments of `data.load_corpus` and its weight.
+        """Return, for each training corpus, the arguments for `data.load_corpus`, and its weight.
 
         Raises:
             ValueError: If the lists of files and weights have different lengths.
@@ -631,15 +632,15 @@ def _known_file(name: Any, field: str = "recipe") -> Path:
 
 
 def recipe_text(name: str) -> str:
-    """Return the YAML text of a built-in recipe, to start your own from."""
+    """Return the YAML text of a built-in recipe, as a start for a recipe of your own."""
     return _known_file(name).read_text(encoding="utf-8")
 
 
 def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
-    If the `max_steps` in `overrides` is below that of the recipe, intervals and warm-up become
-    shorter, too: see `laid_out`. If training files replace the recipe's data, the recipe's
+    If the `max_steps` in `overrides` is below that of the recipe, the intervals and the warm-up are
+    also shortened: see `laid_out`. If training files replace the recipe's data, the recipe's
     languages are not used. Pass both languages, or let the file names end in the language
     (train.en).
 
@@ -698,7 +699,7 @@ def laid_out(
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the languages that `values` lacks, read from file names such as train.en."""
+    """Detect languages by file names such as train.en, and return those that `values` lacks."""
     found = {}
     for side in ("source", "target"):
         name = f"{side}_language"
@@ -711,10 +712,11 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's values without its languages, for training data other than its own.
+    """Return a recipe's values without its languages, for other training data than the recipe's.
 
-    A recipe without languages keeps its name and description. For other recipes, both are replaced
-    if the recipe has a dataset, or if its languages differ from those in `given`.
+    A recipe without languages keeps its name and description. In other recipes, the name and the
+    description are replaced if the recipe has a dataset, or if its languages differ from those in
+    `given`.
 
     Raises:
         ValueError: If the recipe has languages, and `given` lacks one or both languages.

@@ -19,7 +19,7 @@ from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Return the numbers of parameters of all encoder layers and of all decoder layers.
+    """Return two totals: the number of parameters in all encoder layers, and in all decoder layers.
 
     Embeddings are not counted.
     """
@@ -68,7 +68,7 @@ def measure_cost(trainer: Any) -> dict[str, Any]:
         - `train_code`: Versions of this package that ran the training.
         - `train_flops_paper`: Device seconds x measured FLOP/s of a device, as in Table 2.
         - `train_flops_counted`: Result of `training_flops`.
-        - `train_model_flops_utilization`: `train_flops_counted` / `train_flops_paper`.
+        - `train_model_flops_utilization`: `train_flops_counted` divided by `train_flops_paper`.
 
         The dictionary is empty if no tokens were counted.
 

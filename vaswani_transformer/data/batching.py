@@ -34,10 +34,10 @@ class TokenBatchSampler(Sampler[list[int]]):
     """Sampler of token-bounded micro-batches for `DataLoader(batch_sampler=...)`.
 
     It yields each micro-batch as a list of row numbers. An effective batch is the batch of one
-    update. An effective batch has pairs of similar length, with at most `max_source_tokens` and
-    `max_target_tokens` tokens without padding. The effective batches depend only on the lengths,
-    these two limits, the seed and the epoch. So the training is the same for any number of
-    processes and accumulation steps.
+    update. The pairs of an effective batch have similar lengths. In total, these pairs have at most
+    `max_source_tokens` source tokens and `max_target_tokens` target tokens, not counting padding.
+    The effective batches depend only on the lengths, these two limits, the seed and the epoch. So
+    the training is the same for any number of processes and accumulation steps.
 
     An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
     that the largest padded size is as small as possible. If an effective batch has fewer pairs
@@ -58,8 +58,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         max_padded_tokens: Upper bound on rows * (longest source + longest target) of a micro-batch;
             None means no bound.
         world_size: Number of processes that share an effective batch.
-        accumulation_steps: Smallest number of micro-batches of each process in one effective batch.
-            The sampler raises it until every micro-batch fits `max_padded_tokens`.
+        accumulation_steps: Minimum number of micro-batches of each process in one effective batch.
+            The sampler uses more if a micro-batch would otherwise exceed `max_padded_tokens`.
         seed: Seed of the random draws of all epochs.
 
     Raises:
@@ -72,8 +72,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         >>> len(sampler)
         2
 
-    Paper: section 5.1, batches by approximate length of about 25,000 source and 25,000 target
-    tokens.
+    Paper: section 5.1. Pairs are batched by approximate length, and each batch has about 25,000
+    source tokens and 25,000 target tokens.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     @property
     def num_effective_batches(self) -> int:
-        """Number of effective batches, and so of updates, in every epoch."""
+        """Number of effective batches per epoch, which is also the number of updates per epoch."""
         return len(self._starts) - 1
 
     @property
     def padding_fraction(self) -> float:
         """Share of padding among all tokens of the micro-batches.
 
-        It is the same in every epoch. It is estimated from at most 100 evenly spaced effective
-        batches, for source and target together.
+        The share is the same in every epoch. It counts source and target together, and is estimated
+        from at most 100 evenly spaced effective batches.
         """
         padded = real = 0
         step = math.ceil(self.num_effective_batches / _SAMPLED_BATCHES)
@@ -190,7 +190,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """Return the fewest accumulation steps with which every micro-batch fits a bound.
+        """Return the fewest accumulation steps so that all micro-batches fit `max_padded_tokens`.
 
         Raises:
             ValueError: A single pair exceeds `max_padded_tokens`.
@@ -213,7 +213,7 @@ def _stack_lengths(
     """Return the source and target length of each pair, (N, 2) int64.
 
     Raises:
-        ValueError: A pair fits no batch.
+        ValueError: A length is below 1 or exceeds the limit of a batch.
     """
     lengths = np.stack(
         [np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1
@@ -233,9 +233,11 @@ def _stack_lengths(
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    The shorter side is ignored. If the pairs were sorted by the shorter side, too, then all pairs
-    with the same source length and the same target length would be in one batch. Only such pairs
-    exchange their positions between epochs, so every epoch would have the same batches.
+    The shorter side is ignored, so that the batches can change between epochs. In each epoch, only
+    pairs with the same source length and the same target length exchange their positions. If the
+    pairs were also sorted by the shorter side, all pairs with the same two lengths would be in one
+    batch. Exchanges within a batch would not change the batch, so every epoch would have the same
+    batches.
 
     Pools are alternately sorted in ascending and in descending order, so that the lengths are
     similar where two pools meet.
@@ -298,7 +300,7 @@ def cut(
 
 
 def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Cut rows as `cut` does, but make the last 20 batches about equally full."""
+    """Cut rows like `cut`, but make the last 20 batches about equally full."""
     starts = cut(lengths, limits)
     before = starts[: -_EVENED_BATCHES - 1]
     last = starts[-_EVENED_BATCHES - 1 :]
@@ -358,7 +360,7 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
             low = middle + 1
     sizes = _split_greedily(lengths, low)
     # If a single long pair decides the largest padded size, the rows may fit into fewer parts than
-    # `num_parts`. Then halve the part with the most rows.
+    # `num_parts`. In this case, halve the part with the most rows.
     while len(sizes) < num_parts and max(sizes) > 1:
         largest = int(np.argmax(sizes))
         sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]

@@ -30,7 +30,7 @@ class BpeDropout:
     """Choose new subwords for a pair, by leaving out merges of byte-pair encoding at random.
 
     The choice depends only on the seed, the epoch and the position of the pair. So a resumed run
-    equals an uninterrupted one. The `tokenizers` library has BPE-dropout, too, but takes no
+    equals an uninterrupted one. The `tokenizers` library also has BPE-dropout, but takes no
     seed. Symbols are merged only within the pieces into which the tokenizer's pre-tokenizer splits
     a text. Added tokens do not change. If a text was truncated inside a character, its tokens do
     not change either.
@@ -43,7 +43,7 @@ class BpeDropout:
         seed: Seed of the random numbers.
 
     Raises:
-        ValueError: The tokenizer is not of this kind.
+        ValueError: The tokenizer does not use plain byte-level byte-pair encoding.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class BpeDropout:
         """Return the source and target lengths (N,) that the rows have on average with dropout.
 
         The lengths are estimates. Each length without dropout is multiplied by the mean growth of
-        the source or target lengths, measured on a sample of rows. If the estimate made the source,
-        the target or their sum longer than the longest one in `dataset`, the row keeps its lengths
-        without dropout. So if all rows fit a limit without dropout, they also fit the limit with
-        the returned lengths.
+        the source or target lengths, measured on a sample of rows. A row keeps its lengths without
+        dropout if its estimated source length, target length or sum of both would exceed the
+        maximum of the same quantity in `dataset`. So if all rows fit a limit without dropout, they
+        also fit the limit with the returned lengths.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
@@ -112,7 +112,7 @@ class BpeDropout:
         return source, target
 
     def _draw(self, ids: Sequence[int], draw: Callable[[], float]) -> list[int]:
-        """Return new subwords, as token ids, for the text of these tokens."""
+        """Split the text of these tokens into subwords again, and return their token ids."""
         drawn: list[int] = []
         for is_text, group in itertools.groupby(ids, self._texts.__contains__):
             tokens = list(group)
@@ -139,8 +139,9 @@ class BpeDropout:
         """Choose at random which merges are left out.
 
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
-        them. At most n - 1 merges are made in a piece of n symbols. Before each of them, fewer
-        than n merges are left out.
+        them. In a piece of n symbols, at most n - 1 merges can be made. Before each merge that is
+        made, the algorithm can leave out fewer than n merges, because n symbols have fewer than n
+        pairs of neighbors.
         """
         left_out: list[int] = []
         # The distances between left-out merges have a geometric distribution.

@@ -4,13 +4,14 @@
 
 A Marian export needs transformers, but not this package.
 
-Marian computes the paper's model with another order of the d_model entries of a state. Its position
-encodings consist of all sines followed by all cosines, while the paper's sines and cosines
+Marian computes the paper's model, but orders the d_model entries of a state differently. Marian's
+position encodings consist of all sines followed by all cosines, while the paper's sines and cosines
 alternate. So the export reorders each axis of size d_model, and changes nothing else.
 
-Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which
-changes logits by about 1e-4. Changed weights could not compensate for this. They would have to
-scale the residual stream, and therefore the sinusoids, but Marian computes the sinusoids itself.
+Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5, and the LayerNorm of this package has
+1e-6. This difference changes logits by about 1e-4. Adjusting the weights cannot compensate for the
+difference: it would mean scaling the residual stream, and therefore also the sinusoids, but Marian
+computes the sinusoids itself.
 """
 
 from __future__ import annotations
@@ -203,7 +204,7 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     if own.num_beams > 1:
         # transformers' penalty is length^alpha. It approximates the paper's penalty if the paper's
         # alpha is multiplied by a factor below 1. This factor is the slope of log((5 + n) / 6) over
-        # log(n). It is n / (5 + n), about 0.7 for sentences of 12 tokens.
+        # log(n). The slope is n / (5 + n), about 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:

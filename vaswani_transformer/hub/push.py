@@ -50,8 +50,8 @@ def push_model(
     """Upload a model with its code, card, recipe and results to the Hub in one commit.
 
     Checkpoints, snapshots and the training state are never uploaded. Local paths in uploaded files
-    are shortened to their last part. Files of an earlier model in the repo are deleted by the same
-    commit if this model has no such files.
+    are shortened to their last part. The same commit deletes files that an earlier model left in
+    the repo, if this model has no file of the same name.
 
     Args:
         model: Folder of a model.
@@ -59,7 +59,7 @@ def push_model(
         license: The Hub's name for the license of the model. It is also written into the folder's
             card. None means the license in this card.
         private: True makes a new repo private and refuses an existing public repo. None means that
-            a new repo gets the default of the organization, or else is public.
+            a new repo gets the default of the organization, and is public if there is no default.
         revision: Branch to commit to, created if missing. None means main.
         tag: Tag to create for this commit. The repo must not have it.
         token: Hub token with write access. None means the token from `hf auth login` or `HF_TOKEN`.
@@ -127,7 +127,7 @@ def push_model(
 
 
 def published_files(folder: Path) -> list[Path]:
-    """List the files of a folder that a push uploads.
+    """List those files in a folder that a push would upload.
 
     Raises:
         FileNotFoundError: If the config names code that the folder lacks.
@@ -169,9 +169,9 @@ def upload(
 ) -> CommitInfo:
     """Commit the files of `published_files`, and delete outdated ones from the repo.
 
-    A file of the repo is outdated if a push could have uploaded it and the folder lacks it. A
-    generated card is first rewritten, so that its example loads the model from this repo and
-    revision. The card names the tag as revision if there is one, else the branch.
+    A file of the repo is outdated if a push could have uploaded it and the folder lacks it. Before
+    the commit, a generated card is rewritten, so that its example loads the model from this repo
+    and revision. The card names the tag as the revision if there is a tag, else the branch.
     """
     refresh_card(folder, repo_id, tag or revision)
     added = [addition(path) for path in published_files(folder)]

@@ -1,15 +1,17 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
+"""Export to CTranslate2, and the paper's exact beam search (section 6.1), computed by CTranslate2.
 
 CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha,
-and it stops after a fixed number of finished hypotheses. So the search here has three stages:
+and it stops after a fixed number of finished hypotheses. So the search of this module has three
+stages:
 
 1. CTranslate2 searches up to a horizon, a number of tokens. It returns all hypotheses with their
    log-probabilities. Some are finished, and others are still running after the last step.
 2. The hypotheses are scored with GNMT's length penalty.
 3. The stopping rule of `generate` tells whether a running hypothesis can still beat the finished
-   ones. If so, the sentence is searched again with a longer horizon, up to its maximum length.
+   ones. If so, the sentence is searched again with a longer horizon, at most up to the maximum
+   output length of the sentence.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ except ImportError:  # this module can be imported without the extra, but not us
     BartLoader = object
 
 # Key in the config.json of an export. Its value holds the config of the model and the generation
-# config, which `Translator` reads.
+# config. `Translator` reads both configs.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
@@ -52,7 +54,8 @@ WEIGHTS_NAME = "model.bin"
 # paper's. So the export stores a table of the paper's sinusoids, 4 MB for a base model.
 MIN_POSITIONS = 2048
 
-# Keys of a generation config that the search below supports, or that do not change its results.
+# Keys of a generation config that the search below supports, or that do not change the results of
+# the search.
 _FOLLOWED = {
     *DECODING,
     "max_new_tokens",
@@ -160,7 +163,7 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
     def set_attention(
         self, spec: Any, attention: MultiHeadAttention, self_attention: bool = False
     ) -> None:
-        """Set the projections of an attention sub-layer, and the factor of its queries."""
+        """Set the projections of an attention sub-layer, and the scale applied to its queries."""
         super().set_attention(spec, attention, self_attention)
         spec.queries_scale = attention.scaling
 
@@ -402,8 +405,8 @@ class CTranslate2Search:
         """Return all hypotheses that CTranslate2 has after `steps` steps, finished or running."""
         num_hypotheses = 1
         if decoding.num_beams > 1:
-            # CTranslate2 stops when this number of hypotheses has finished. Within `steps` steps,
-            # fewer than this number can finish. So CTranslate2 never stops early.
+            # CTranslate2 stops when `num_hypotheses` hypotheses have finished. This number is too
+            # large to be reached within `steps` steps. So CTranslate2 never stops early.
             num_hypotheses = decoding.num_beams * (steps + 1)
         results = self.translator.translate_batch(
             [[self.names[index] for index in source] for source in sources],
@@ -416,7 +419,8 @@ class CTranslate2Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            # The default of 1 forbids empty outputs, which raises the scores of all other outputs.
+            # The default value of 1 would forbid empty outputs. The probability of empty outputs
+            # would then be spread over all other outputs, and raise the scores of those outputs.
             min_decoding_length=0,
         )
         all_found = []

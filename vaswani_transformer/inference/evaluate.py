@@ -49,13 +49,17 @@ class EvaluationSet:
 def load_evaluation_set(
     *, split: str = "test", name: str | None = None, **corpus: Any
 ) -> EvaluationSet:
-    """Load a test set. Each sentence of the built-in corpus has all its references.
+    """Load a test set.
+
+    If the corpus is the built-in one, each source sentence gets all references that the corpus has
+    for the sentence.
 
     Args:
-        split: Split of a dataset. It has no effect on files.
+        split: Split of a dataset. It is ignored if the corpus is read from files.
         name: Name of the test set in reports and cards. None uses the result of `describe_corpus`.
         **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, or `pairs_file`,
-            or `dataset`. A list of files as `target_file` gives each sentence several references.
+            or `dataset`. If `target_file` is a list of files, each source sentence gets one
+            reference from each file.
 
     Raises:
         ValueError: No corpus or more than one corpus is named, or `data.load_corpus` refuses the
@@ -91,7 +95,7 @@ def load_evaluation_set(
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
     """Return the default name of a test set.
 
-    It names the files, or the dataset with its configuration and split.
+    The name lists the files, or the dataset with its configuration and split.
     """
     if "dataset" not in corpus:
         return ", ".join(file for value in corpus.values() for file in _several(value))
@@ -118,17 +122,19 @@ def evaluate_to_files(
     """Evaluate a saved model, and write the results and optionally the translations.
 
     The results are written to test_results.json in the model's folder. If that file already holds
-    the results of another test set, they are written to test_results_NAME.json instead. No results
-    are written for a model on the Hub.
+    the results of another test set, the new results are written to test_results_NAME.json instead.
+    No results are written for a model on the Hub.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`. The languages default to those of the model.
         translations_file: File for the translations, one per line; None for no file.
         device: Device of the model. None uses a GPU if there is one.
-        int8: Whether to round the weights to int8. Results record it as `test_precision`.
-        bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
-        engine: "torch" or "ctranslate2". Results record "ctranslate2" as `test_engine`.
+        int8: Whether to round the weights to int8. The results record the precision as
+            `test_precision`.
+        bf16: Whether to compute in bfloat16. This needs a GPU. The results record the precision as
+            `test_precision`.
+        engine: "torch" or "ctranslate2". The results record "ctranslate2" as `test_engine`.
         **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or
             num_beams.
 
@@ -192,7 +198,7 @@ def evaluate_model(
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Translate a test set, score the translations and return both.
+    """Translate a test set, score the translations, and return the results and the translations.
 
     `model`, `tokenizer`, `max_tokens_per_batch`, `progress` and `generate_kwargs` are arguments of
     `translate`.
@@ -216,7 +222,8 @@ def evaluate_model(
     from .metrics import make_sacrebleu, score_translations
 
     language = getattr(model.config, "target_language", None)
-    # If sacreBLEU's tokenizer is missing, this raises before the long translation.
+    # If sacreBLEU's tokenizer is missing, this call raises an error now. Without this call, the
+    # error would come only after the whole test set has been translated.
     make_sacrebleu(language)
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
@@ -228,7 +235,7 @@ def evaluate_model(
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:  # then other settings apply
+    if decoding["max_new_tokens_over_source"] is None:  # max_new_tokens or max_length applies
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
     decoding |= precision_of(model)
@@ -294,5 +301,8 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Return tokens of the translations / tokens of the references, both counted by sacreBLEU."""
+    """Return the number of tokens in the translations divided by the number in the references.
+
+    sacreBLEU has counted both numbers.
+    """
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

@@ -64,16 +64,17 @@ class Translator:
 
     Args:
         model: Folder of a model, its id on the Hub, or a folder that `export_ctranslate2` wrote. A
-            model is first converted in a temporary folder. For a base model this takes less than a
-            second.
+            model that is not exported yet is first converted in a temporary folder. For a base
+            model this takes less than a second.
         device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
         compute_type: CTranslate2's name for the number format in which it computes, for example
             "int8". "default" is the format of the weights, or the nearest one that the device
             supports.
         num_threads: CPU threads in total. None uses PyTorch's number of threads.
-        threads_per_batch: CPU threads for one batch. `num_threads` / `threads_per_batch` batches
-            run in parallel. 1 is fastest for lists of texts in any number format, and for single
-            texts in int8. For single texts in float32, use all threads.
+        threads_per_batch: CPU threads for one batch. The number of batches that run in parallel is
+            `num_threads` divided by `threads_per_batch`. A value of 1 is fastest for lists of texts
+            in any number format, and for single texts in int8. For single texts in float32, use all
+            threads.
 
     Raises:
         ImportError: CTranslate2 is not installed.
@@ -188,7 +189,7 @@ class Translator:
     def n_best(
         self, sentences: Iterable[str], num_best: int, **options: Any
     ) -> Iterator[list[Hypothesis]]:
-        """Yield the n best hypotheses per sentence, as `translate_n_best` does, without `words`."""
+        """Yield the n best hypotheses per sentence like `translate_n_best`, but without `words`."""
         return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
@@ -237,8 +238,9 @@ def load_engine(
             `int8` is set, and otherwise a GPU if there is one.
         int8: Whether to compute in int8. With torch this needs a CPU.
         bf16: Whether to compute in bfloat16. This needs a GPU.
-        languages: Source and target language, as in `load_for_inference`. A model of this
-            package must know these languages, too. None skips this check.
+        languages: Source and target language, as in `load_for_inference`. If the model is one of
+            this package, this function checks that the model knows these languages. None skips this
+            check.
 
     Raises:
         ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
@@ -301,8 +303,8 @@ class CTranslate2Engine:
         for source in rows:
             needed = len(source)
             advice = ""
-            # If positions are learned, only the source must fit, because generation stops at the
-            # last position.
+            # With learned positions, only the source has to fit into the table of positions. The
+            # output need not fit, because generation stops at the last position.
             if not self._has_learned_positions:
                 needed = max(needed, self._decoding.limit(source))
                 advice = ", or use the `engine` torch, which has no limit"

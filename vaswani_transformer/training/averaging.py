@@ -44,10 +44,11 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
 class SnapshotCallback(TrainerCallback):
     """Write snapshots of the weights during a training, and keep the newest ones.
 
-    A snapshot is the file `output_dir/snapshots/step-NNNNNNNN.safetensors`. The distance between
-    two snapshots is a number of updates, so the average does not depend on the speed of the
-    hardware. `save_total_limit` does not apply to snapshots. Older snapshots are kept, too, if a
-    run that is resumed from the newest checkpoint would need them for its average.
+    A snapshot is the file `output_dir/snapshots/step-NNNNNNNN.safetensors`. Snapshots are written
+    every `snapshot_steps` updates, not after a fixed time. So the average of the snapshots does not
+    depend on the speed of the hardware. `save_total_limit` does not apply to snapshots. Older
+    snapshots are also kept if a run that is resumed from the newest checkpoint would need the older
+    snapshots for its average.
 
     Args:
         snapshot_steps: Updates between two snapshots.
@@ -172,7 +173,7 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 
     Returns:
         The number of averaged snapshots. It is below `num_averaged` if the run has fewer snapshots.
-        It is 0 if the run has none; then the weights are not replaced.
+        If the run has no snapshots, the number is 0, and the weights are not replaced.
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
@@ -184,7 +185,7 @@ def _newest_snapshots(run: Path) -> list[Path]:
     """Return as many of a run's newest snapshots as its recipe averages, oldest first.
 
     A run may have more snapshots while it trains. If there is no recipe, or if the recipe averages
-    no snapshots, return all of them.
+    no snapshots, return all snapshots.
     """
     recipe = read_json(run / RECIPE_FILE) if (run / RECIPE_FILE).is_file() else {}
     num_averaged = recipe.get("num_averaged_snapshots") or 0

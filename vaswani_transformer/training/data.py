@@ -165,7 +165,8 @@ def prepare_data(
 def check_text(recipe: Recipe, texts: list[Any]) -> dict[str, Any] | None:
     """Return the report of `check_training_text` on the texts of a run; None for a stream.
 
-    A validation or test set that cannot be read is not compared. A line in the log says so.
+    A validation or test set that cannot be read is left out of the check for overlap with the
+    training text. A line in the log then says that the set was left out.
     """
     if recipe.streaming:
         return None
@@ -210,9 +211,9 @@ def cleaning_rules(recipe: Recipe) -> CleaningRules:
 def limit_shape_caches() -> None:
     """Let oneDNN and torch each cache 64 shapes of matrix products instead of 1,024.
 
-    Token-bounded batches keep bringing new shapes. With the larger caches, the memory of a training
-    on a CPU would grow by a gigabyte. Call this before the first matrix product. Environment
-    variables that are already set do not change.
+    Token-bounded batches keep bringing new shapes. With caches of 1,024 shapes, the memory of a
+    training on a CPU would grow by a gigabyte. Call this before the first matrix product.
+    Environment variables that are already set do not change.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
@@ -272,9 +273,9 @@ def plan_batches(
     """Plan the batches, and set `gradient_accumulation_steps` in the arguments.
 
     The number of steps is raised until every micro-batch fits `max_padded_tokens_per_device`. If
-    this limit is None, it is first set in two cases. On a CPU, `_set_cpu_budget` sets the limit. On
-    CUDA devices, if `config` is of this package, the limit becomes the number of tokens that fits
-    into the GPU with the least free memory.
+    this limit is None, this function first sets it in two cases. On a CPU, `_set_cpu_budget` sets
+    the limit. On CUDA devices, if `config` is of this package, the limit becomes the number of
+    tokens that fits into the GPU with the least free memory.
     """
     if bpe_dropout is None:
         source_lengths, target_lengths = pair_lengths(dataset)
@@ -368,7 +369,7 @@ def load_stream(
     vocab_size: int,
     bpe_dropout: BpeDropout | None = None,
 ) -> StreamLoader:
-    """Return this process's loader, which reads its share of a stream and can save its position."""
+    """Return a loader that reads this process's share of a stream and can save its position."""
     parts = args.world_size * args.gradient_accumulation_steps
     settings = StreamSettings(
         max_source_tokens=args.max_source_tokens_per_batch // parts,
@@ -392,7 +393,7 @@ def load_stream(
 def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
     """Set `max_padded_tokens_per_device` on a CPU if it is None.
 
-    Small micro-batches have less padding, and on a CPU they are not slower.
+    Small micro-batches have less padding than large ones, and on a CPU they are not slower.
     """
     if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
@@ -419,8 +420,8 @@ def ignore_signals(worker: int) -> None:
 def end_workers() -> None:
     """Kill the workers of data loaders that are left after an error.
 
-    The trainer registers this function with `atexit`. Without it, Python would send the workers
-    SIGTERM, which they ignore, and wait for them forever.
+    The trainer registers this function with `atexit`. The workers ignore SIGTERM. So without this
+    function, Python would send them SIGTERM and then wait for them forever.
     """
     if hasattr(signal, "SIGCHLD"):
         # torch's own handler would report each worker as killed.
@@ -441,7 +442,7 @@ class SortedByLength(Dataset[dict[str, Any]]):
 
     All processes need the same number of rows. Therefore, fill rows are appended until the number
     of rows is a multiple of `multiple`. Fill rows have no target tokens, so the loss ignores them.
-    `in_data_order` drops them.
+    `in_data_order` drops the fill rows.
     """
 
     def __init__(self, dataset: Any, multiple: int):

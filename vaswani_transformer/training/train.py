@@ -80,8 +80,8 @@ def train(
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
         overwrite: Delete the run in the folder, once the data have been read.
-        resume: Resume from the newest checkpoint in the folder. Without a checkpoint, start a new
-            run there.
+        resume: Resume from the newest checkpoint in the folder. If the folder has neither a
+            checkpoint nor a finished model, start a new run.
         bf16: Compute in bfloat16 by autocast; weights stay in float32.
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard"
@@ -98,24 +98,26 @@ def train(
         `measure_cost`), and the numbers of processes, accumulation steps, updates, kept pairs,
         dropped pairs, parameters and averaged snapshots. `train_text` is the report of
         `check_text`. `last_eval_*` is the last validation of the training. `best_eval_*` is the
-        best validation, present only if `metric_for_best_model` chooses a checkpoint or the end of
-        the training. `average_eval_*` is the validation of the averaged weights, present only if
-        they are the final model.
+        best validation, present only if `metric_for_best_model` selects the final checkpoint or
+        decides when to stop the training. `average_eval_*` is the validation of the averaged
+        weights, present only if the averaged weights are the final model.
 
     Raises:
-        ValueError: If the folder holds another run, a value does not fit, or the loss is not
-            finite.
+        ValueError: If the folder holds another run, a value is invalid for this run, or the loss is
+            not finite.
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
     """
-    is_main = os.environ.get("RANK", "0") == "0"  # There are no training arguments to ask yet.
+    is_main = os.environ.get("RANK", "0") == "0"  # The training arguments do not exist yet.
     output_dir = Path(output_dir)
     lock = locking(output_dir) if is_main else contextlib.nullcontext()
     with lock:
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-        # A finished run may have no checkpoint. It can then be resumed only if nothing is left to
-        # do. Otherwise `take_up_checkpoint` raises an error, so that the model is not deleted.
+        # A finished run may have a model, but no checkpoint. If the recipe has not changed, nothing
+        # is left to train, and the resume only returns the results. If the recipe has changed, for
+        # example to more updates, `take_up_checkpoint` raises an error for the missing checkpoint,
+        # so that the model is not deleted.
         has_model = (output_dir / WEIGHTS_FILE).is_file()
         can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
@@ -197,8 +199,8 @@ def fit_to_minutes(
 ) -> Recipe:
     """Return the recipe with as many updates as fit into these minutes on this machine.
 
-    The first updates of a training in a temporary folder are timed, which takes a twentieth of the
-    minutes. A tenth of the minutes is reserved for validations and checkpoints.
+    The first updates of a training in a temporary folder are timed. The timing takes a twentieth of
+    the minutes. A tenth of the minutes is reserved for validations and checkpoints.
 
     Args:
         recipe: What to train.
@@ -289,10 +291,10 @@ def build_trainer(
     make_model: Callable[[Recipe, RunData], PreTrainedModel],
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
-    """Return a trainer with a new model, the recipe's data and its callbacks.
+    """Return a trainer with a new model, and with the data and the callbacks of the recipe.
 
     The trainer works with a copy of `arguments`, and changes `gradient_accumulation_steps` and some
-    others there. Use `trainer.args` after this call.
+    other arguments in the copy. Use `trainer.args` after this call.
     """
     if (
         compute_metrics is None
@@ -363,7 +365,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     """Raise an error for a recipe that would fail later, after the old run has been deleted.
 
-    Such a failure may come only after hours of training.
+    Without this check, such a recipe might fail only after hours of training.
     """
     recipe.model_config()
     corpora = recipe.train_corpora()
@@ -531,8 +533,8 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
     """Write the final model and return the number of averaged snapshots.
 
     The files are written to a staging folder and then renamed, because a half-written file would
-    prevent a resume. Every process must call this function. The number is 0 in all but the main
-    process.
+    prevent a resume. Every process must call this function. In all processes but the main one, the
+    returned number is 0.
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"
@@ -553,9 +555,9 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Rename the test results of the run's earlier model, and delete its curves.
+    """Rename the test results of the run's earlier model, and delete the earlier curves.
 
-    There is such a model if the run was finished, and then resumed for more updates.
+    There is an earlier model if the run was once finished, and later resumed for more updates.
     """
     results = output_dir / TRAIN_RESULTS_FILE
     if (
@@ -570,9 +572,9 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Return the figures of the last validation (`last_eval_*`) and the best (`best_eval_*`).
+    """Return the figures of the last validation (`last_eval_*`) and of the best (`best_eval_*`).
 
-    `metric_for_best_model` decides which one is the best.
+    `metric_for_best_model` decides which validation is the best.
     """
     figures: dict[str, float] = {}
     for entry in trainer.state.log_history:

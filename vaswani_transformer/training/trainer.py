@@ -200,7 +200,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self._install_defaults()
 
     def call_model_init(self, *args: Any) -> nn.Module:
-        """Call `model_init`, and set its model to decode as in section 6.1."""
+        """Call `model_init`, and set the new model to decode as in section 6.1."""
         made: nn.Module = _with_default_search(super().call_model_init(*args))
         return made
 
@@ -344,19 +344,20 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> Any:
         """Return a micro-batch's smoothed loss, and add its unsmoothed loss to `_nll_since_log`.
 
-        Both are sums over the micro-batch's target tokens, divided by the number of target tokens
-        of the effective batch (`num_items_in_batch`).
+        Both losses are sums over the micro-batch's target tokens, divided by the number of target
+        tokens of the effective batch (`num_items_in_batch`).
         """
         outputs = model(
             **self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch
         )
         loss = outputs["loss"]
-        # This is the process's part of a sum over all processes. `log` adds the parts.
+        # `log` combines the unsmoothed losses of all processes.
         self._nll_since_log = self._nll_since_log + unsmoothed_loss(outputs).detach().sum()
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
-            # The loss is such a part, too. But DDP averages the gradients of all processes, and
-            # transformers averages their losses. So multiply the part by the number of processes:
-            # the mean of these products is the sum of the parts.
+            # Each process has divided its loss by the number of target tokens of all processes. So
+            # the total loss is the sum of the losses of the processes. But DDP averages the
+            # gradients of the processes, and transformers averages their losses. So multiply each
+            # loss by the number of processes: the mean of the products is the sum of the losses.
             loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
@@ -396,10 +397,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log as `Trainer` does, plus `nll`, `perplexity` and `tokens_per_second` next to `loss`.
+        """Log like `Trainer`, and add `nll`, `perplexity` and `tokens_per_second` next to `loss`.
 
         The last log entry has `train_loss`, and `Trainer` returns this entry as the metrics of the
-        training. The time and the numbers of tokens in this entry include those before a resume.
+        training. The time and the numbers of tokens in this entry also cover the part of the
+        training before a resume.
 
         Before `Trainer` logs `loss` or `train_loss`, it calls `store_flos`. So `cost` has already
         added up the tokens of all processes.
@@ -466,7 +468,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         metric_key_prefix: str = "eval",
         **options: Any,
     ) -> EvalLoopOutput:
-        """Evaluate as `Trainer` does, with predictions in the data's order and losses per token."""
+        """Evaluate like `Trainer`, with two differences.
+
+        The predictions are in the order of the data. The losses are means per target token.
+        """
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
         self._token_sums = torch.zeros(3, dtype=torch.float64)
 
@@ -680,11 +685,11 @@ def _with_default_search(model: Any) -> Any:
 
 
 def unsmoothed_loss(outputs: Mapping[str, Any]) -> torch.Tensor:
-    """Return the unsmoothed loss of a forward pass: `nll`, or `loss` if that is not smoothed."""
+    """Return the unsmoothed loss of a forward pass: `nll`, or `loss` if there is no `nll`."""
     loss: torch.Tensor = outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
     return loss
 
 
 def perplexity(nll: float) -> float:
-    """Return exp(nll), or infinity if that overflows."""
+    """Return exp(nll), or infinity if exp(nll) overflows."""
     return math.exp(nll) if nll < 700 else math.inf
