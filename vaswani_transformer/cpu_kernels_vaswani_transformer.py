@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 # Minimum number of multiplications (N * I * O) for which oneDNN is used. For smaller products,
 # calling oneDNN costs more than it saves.
 _FEWEST_PRODUCTS = 2**21
-# Minimum number of elements (I * O) that a weight must have to be packed, by CPU capability. For
+# For each CPU capability, the minimum number of elements (I * O) at which a weight is packed. For
 # smaller weights, MKL is faster.
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}
 _NUM_VALUES = 2**16  # number of values that a 16-bit random number can have
@@ -40,8 +40,8 @@ _NUM_VALUES = 2**16  # number of values that a 16-bit random number can have
 class Linear(nn.Linear):
     """`nn.Linear` that computes with oneDNN where oneDNN is faster; see `linear`."""
 
-    # Set only if several layers are initialized as parts of one matrix: the number of outputs of
-    # the whole matrix.
+    # If several layers are initialized as parts of one matrix: the number of outputs of the whole
+    # matrix. Otherwise not set.
     init_fan_out: int
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -80,8 +80,9 @@ def linear(
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
     """Return True if `multiply` should compute the product of `input` (..., I) and `weight` (O, I).
 
-    Both must be plain fp32 tensors, large enough, on a CPU where oneDNN is faster. The result is
-    False under compilation, tracing, autocast, forward-mode differentiation and dispatch modes.
+    The result is True only for plain fp32 tensors on a CPU where oneDNN is faster than MKL, and
+    only if the product is large enough to benefit. The result is False under compilation, tracing,
+    autocast, forward-mode differentiation and dispatch modes.
     """
     return (
         input.dtype == weight.dtype == torch.float32
@@ -177,7 +178,7 @@ def _processor() -> str:
 def _onednn_is_right() -> bool:
     """Return True if `multiply` and `pack` give the correct results for an example.
 
-    Both call private operators of torch, which may change with a release.
+    Both functions call private operators of torch. These operators may change with a release.
     """
     rows = torch.arange(-3.0, 3.0).view(2, 3)
     weight = torch.arange(12.0).view(4, 3)
@@ -220,8 +221,9 @@ class _Linear(torch.autograd.Function):
         if needs_rows:
             rows_grad = linear(grad, weight.T)
         if needs_weight:
-            # The gradient is grad.T @ rows (O, I). oneDNN copies a transposed left operand, so the
-            # narrower matrix is the left one.
+            # The gradient is grad.T @ rows (O, I). oneDNN copies a transposed left operand. To keep
+            # the copy small, the narrower of `grad` and `rows` is the left operand. If `rows` is on
+            # the left, the product is the transposed gradient, so transpose the product.
             if grad.shape[1] > rows.shape[1]:
                 weight_grad = linear(rows.T, grad.T).T.contiguous()
             else:

@@ -103,9 +103,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
     The generation config has two more keys. `max_new_tokens_over_source` (50) limits the output of
     each sentence to the length of its source plus that many tokens, `</s>` included. Any
-    `max_new_tokens` replaces this limit. So does a `max_length` that is passed to the call, by
-    itself or in a GenerationConfig. A `max_length` in the model's own generation config does not
-    replace it, because evaluation with `Seq2SeqTrainer` writes a default there.
+    `max_new_tokens` replaces this limit. A `max_length` that is passed to the call, as an argument
+    or in a GenerationConfig, also replaces this limit. A `max_length` in the model's own generation
+    config does not replace the limit, because evaluation with `Seq2SeqTrainer` writes a default
+    `max_length` to the model's config.
 
     `length_penalty_offset` (5) is c in ((c + length) / (c + 1))^alpha, where alpha is
     `length_penalty`. With 0 the penalty is length^alpha, as in fairseq and transformers.
@@ -172,8 +173,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
         `max_new_tokens_over_source=None` as an argument of the call skips items 2 and 4. If both
         `max_new_tokens` and `max_length` are set, transformers uses `max_new_tokens`. Item 3
-        ignores `max_length` in a passed config that equals the model's, or that holds defaults
-        that `Seq2SeqTrainer` wrote.
+        ignores `max_length` in a passed config if this config is equal to the model's config, or if
+        this config holds defaults that `Seq2SeqTrainer` wrote.
 
         Raises:
             ValueError: `max_new_tokens_over_source`, `length_penalty` or `length_penalty_offset` is
@@ -376,11 +377,11 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _update_finished_beams(  # type: ignore[override]  # other arguments are passed by name
         self, *, cur_len: int, decoder_prompt_len: int, length_penalty: SearchRule, **state: Any
     ) -> tuple[torch.Tensor, ...]:
-        """Score the hypotheses that end in this step by GNMT's penalty.
+        """Score hypotheses that end in this step: log-probability divided by GNMT's penalty.
 
-        Hypotheses that do not end get -inf. transformers would add -1e9 to their scores instead.
-        But with a negative alpha, real scores can be lower than -1e9, and in fp32 the sum of a
-        score and -1e9 is rounded to -1e9.
+        Hypotheses that do not end get the score -inf. transformers would add -1e9 to the scores of
+        these hypotheses instead. But with a negative alpha, real scores can be lower than -1e9, and
+        in fp32 the sum of a score and -1e9 is rounded to -1e9.
         """
         log_probs = state["topk_log_probs"]
         is_finished = state["is_sent_finished"]

@@ -5,16 +5,16 @@
 `IncrementalDecoder` gives the results of the decoder's modules without the cost of calling them.
 
 Source keys and values are shared by all beams of a sentence, so they are stored once. Target keys
-and values are never reordered. When a beam continues another one, only the attention mask changes:
-it selects the keys of the beam's own past.
+and values are never reordered. When a beam continues another beam, only the attention mask changes:
+the mask selects the keys of the beam's own past.
 
 On a CPU, a step attends to the tokens so far, with the kernels of this package. On an accelerator,
-a step attends to the whole capacity of the cache, so all shapes are constant. It also never syncs.
-So a step can be captured as a CUDA graph.
+a step attends to the whole capacity of the cache, so all shapes are constant. A step on an
+accelerator also never syncs. So a step can be captured as a CUDA graph.
 
-Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T target positions
-that a step attends to, P length of the prompt, L any length, D d_model, H heads, K any width of a
-head (d_k, d_v or a sum of these), V vocabulary.
+Shapes: A = sentences that are still searched, N = beams, R = A * N rows, S = source length,
+T = target positions that a step attends to, P = length of the prompt, L = any length, D = d_model,
+H = heads, K = any width of a head (d_k, d_v or a sum of these), V = vocabulary.
 """
 
 import math
@@ -157,8 +157,8 @@ def _is_linear(module: nn.Module) -> bool:
 class Projection:
     """One matrix product for linear layers that read the same states.
 
-    For several layers, it holds a copy of their weights. For a single layer, it uses the layer's
-    own weight, or a copy packed for oneDNN where that is faster.
+    For several layers, the projection holds a copy of their weights. For a single layer, it uses
+    the layer's own weight, or a copy that is packed for oneDNN where the packed copy is faster.
 
     Args:
         layers: The linear layers.
@@ -231,10 +231,10 @@ class LayerProjections:
 class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
-    They are rebuilt when a weight moves or changes. But a write through `.data`, or by a fused
-    optimizer, is noticed only if it changes the sum of about 64 sampled numbers of the weight. If
-    such a write may change only other numbers, call `model.eval()` afterwards, which drops the
-    projections.
+    The projections are rebuilt when a weight moves or changes. But a write through `.data`, or by a
+    fused optimizer, is noticed only if the write changes the sum of about 64 sampled numbers of the
+    weight. If such a write may leave this sum unchanged, call `model.eval()` after the write, to
+    drop the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
@@ -271,8 +271,8 @@ class DecoderProjections:
 def _state_of(weights: list[torch.Tensor]) -> list[object]:
     """Return a value that changes when a weight is replaced or written to.
 
-    For inference tensors, each call returns another value, because torch does not count the writes
-    to them.
+    For inference tensors, each call returns a new value, because torch does not count the writes to
+    inference tensors.
     """
     if any(weight.is_inference() for weight in weights):
         return [object()]
@@ -351,9 +351,9 @@ class IncrementalDecoder:
 
         self._log_probs: torch.Tensor | None = None
         self._encodings: torch.Tensor  # (capacity, D) encodings of the positions
-        # Position of the tokens that the next `step` reads. `step` increments it. On an accelerator
-        # it is a (1,) tensor, because in a CUDA graph a Python number would keep its value from the
-        # capture.
+        # Position of the tokens that the next `step` reads. `step` increments this position. On an
+        # accelerator, the position is a (1,) tensor, because in a CUDA graph a Python number would
+        # keep its value from the capture.
         self._position: Any = self.beams.new_zeros(1) if self.is_static else 0
         # (A, N, capacity): for each beam and each token of its past, the beam that wrote the token
         # to the cache. On an accelerator, positions without a token have -1.
@@ -361,13 +361,13 @@ class IncrementalDecoder:
 
     @property
     def has_room(self) -> bool:
-        """Return True if a position is left for another token."""
+        """Return True if the model has a position for one more token."""
         return bool(self.length < self._max_length)
 
     def make_room(self) -> bool:
         """Grow the cache if it is full, and return True if it grew.
 
-        The capacity doubles. With learned positions, it is limited to their number.
+        The capacity doubles. With learned positions, the capacity is at most their number.
         """
         capacity = self._ancestors.shape[2]
         if self.length < capacity:
@@ -381,7 +381,10 @@ class IncrementalDecoder:
         return True
 
     def read(self, prompt: torch.Tensor) -> None:
-        """Run a step for each token of a prompt (A, P), which all beams of a sentence share."""
+        """Run a step for each token of the prompts (A, P).
+
+        All beams of a sentence share the sentence's prompt.
+        """
         for column in prompt.unbind(1):
             self.make_room()
             self.step(column.unsqueeze(1).expand(-1, self._num_beams))
@@ -408,7 +411,8 @@ class IncrementalDecoder:
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Yield log-probabilities (.., V) of the next tokens for parts of the states (R, D).
 
-        On a CPU, the results of all parts use the same memory, so each overwrites the one before.
+        On a CPU, the results of all parts use the same memory, so each result overwrites the result
+        before it.
         """
         for logits in self.logits(states):
             if self.is_static:
@@ -480,7 +484,7 @@ class IncrementalDecoder:
             parents: As for `step`.
 
         Returns:
-            Masks (A, N, T * N) and (A, 1, S), repeated for the heads by `_for_heads`. None means no
+            Masks (A, N, T * N) and (A, 1, S), expanded to all heads by `_for_heads`. None means no
             mask.
         """
         cross_mask = None
@@ -508,13 +512,14 @@ class IncrementalDecoder:
     def _write(self, cache: torch.Tensor, dim: int, new: torch.Tensor) -> None:
         """Write the entries of the newest token into `cache` along `dim`.
 
-        On a CPU these are the last entries, because `cache` ends with the newest token. On an
-        accelerator `cache` has its whole capacity, and the entries are at `_position`.
+        On a CPU, the new entries become the last ones, because `cache` ends with the newest token.
+        On an accelerator, `cache` has its whole capacity, and the new entries are at `_position`.
 
         Args:
             cache: Ancestors, or keys and values of a layer.
             dim: Dimension of the positions.
-            new: Along `dim`, one entry (ancestors) or one for each beam (keys and values).
+            new: The new entries. Along `dim`, ancestors have one entry. Keys and values have one
+                entry for each beam.
         """
         size = new.shape[dim]
         if not self.is_static:
@@ -525,7 +530,10 @@ class IncrementalDecoder:
             cache.index_copy_(dim, self._position * size + self.beams, new)
 
     def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
-        """Repeat a mask (A, ..) for the heads: (A * H, ..), or (A, 1, ..) on an accelerator."""
+        """Expand a mask (A, ..) to all heads.
+
+        Return (A * H, ..) on a CPU, and (A, 1, ..) on an accelerator, where the mask is broadcast.
+        """
         mask = mask.unsqueeze(1)
         if self.is_static:
             return mask

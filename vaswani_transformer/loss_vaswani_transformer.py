@@ -26,8 +26,8 @@ _CHUNK_LOGITS = 2**26  # 256 MiB in fp32
 # Smaller chunks would fit into a CPU's cache. But each chunk reads the whole weight and its
 # gradient, and with smaller chunks these reads would cost more than the cache saves.
 _CHUNK_TOKENS_ON_CPU = 512
-# 32 MiB in fp32. oneDNN allocates new memory for every product. The C library requests blocks that
-# are larger than this from the system each time.
+# 32 MiB in fp32. oneDNN allocates new memory for every product. For a block of more than 32 MiB,
+# the C library makes a new request to the system at each allocation.
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 
@@ -35,7 +35,7 @@ _CHUNK_LOGITS_OF_ONEDNN = 2**23
 class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
     """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing.
 
-    `nll` is None if labels are not smoothed, because `loss` is the same then.
+    If labels are not smoothed, `nll` is None, because it would be equal to `loss`.
     """
 
     nll: torch.Tensor | None = None
@@ -116,8 +116,9 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The forward pass computes the logits of one chunk after another, and the gradients with them.
-    The backward pass only scales these gradients. On a CPU, ignored tokens cost nothing.
+    The forward pass handles one chunk of tokens after another. For each chunk, the forward pass
+    computes the logits and, from these logits, the gradients. The backward pass only scales the
+    gradients. On a CPU, ignored tokens cost nothing.
 
     Args:
         states: (B, T, D) output of the decoder.
@@ -142,8 +143,8 @@ def fused_translation_loss(
         labels = labels[is_real]  # (N,)
     else:
         # On an accelerator, selecting the N real tokens would be a sync, because the shape of the
-        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` ignores those
-        # that are not real, but needs their states to be zero.
+        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` ignores tokens
+        # that are not real, but the states of these tokens must be zero.
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
 
     loss, nll = _FusedLoss.apply(
@@ -225,16 +226,17 @@ def _loss_and_gradients(
     Both losses are sums over the tokens. The gradient with respect to the logits is softmax -
     target distribution. The target distribution has two parts: 1 - label_smoothing_factor at the
     right token, and a uniform part, label_smoothing_factor / V at every token of the vocabulary.
-    The uniform part is subtracted without logits: label_smoothing_factor * (mean row of the weight)
-    from the gradient of each state, and label_smoothing_factor / V * (sum of the states) from each
-    row of the weight's gradient.
+    The uniform part does not need the logits: label_smoothing_factor * (mean row of the weight) is
+    subtracted from the gradient of each state, and label_smoothing_factor / V * (sum of the states)
+    is subtracted from each row of the weight's gradient.
 
     Args:
         states: (N, D) output of the decoder.
         weight: (V, D) weight of the output projection.
         labels: (N,) token ids; -100 is ignored.
         label_smoothing_factor: As for `translation_loss`.
-        needs_grad: Whether the gradient of the states is needed, and whether that of the weight is.
+        needs_grad: Two booleans: whether the gradient of the states is needed, and whether the
+            gradient of the weight is needed.
 
     Returns:
         Both losses as scalars in fp32 or fp64, and the gradients (N, D) and (V, D). A gradient that
@@ -291,7 +293,8 @@ def _loss_and_gradients(
         # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
         # uniform part of the target distribution. In fp32 the divisor is exp_sums: dividing the
         # states (C, D) or their gradient is cheaper than dividing the slope. In lower precision the
-        # slope is divided before it is rounded, and the divisor is 1. So it is for the kernel.
+        # slope is divided before it is rounded, and the divisor is 1. The kernel divides the slope
+        # in every precision, so with the kernel the divisor is 1, too.
         slope_divisor = torch.ones_like(log_sums)
         if kernel is not None:
             slope = logits
@@ -325,7 +328,8 @@ def _loss_and_gradients(
 def _find_kernel(device: torch.device, dtype: torch.dtype) -> Any:
     """Return the Triton kernel of the loss, or None if it does not run on the device.
 
-    It does not run without Triton, without a C compiler, or on a device that Triton does not know.
+    The kernel does not run without Triton, without a C compiler, or on a device that Triton does
+    not know.
     """
     if device.type != "cuda" or dtype == torch.float64:
         return None

@@ -3,7 +3,8 @@
 """The original Transformer, in the order of section 3 of "Attention Is All You Need" (2017).
 
 Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v),
-F d_ff, V vocabulary. True in a boolean mask and 0.0 in an additive mask mean attend.
+F d_ff, V vocabulary. In a boolean mask, True means "attend". In an additive mask, 0.0 means
+"attend".
 """
 
 import copy
@@ -69,8 +70,9 @@ def mask_config(
 ) -> VaswaniTransformerConfig:
     """Return the config that transformers' mask functions need to make the right type of mask.
 
-    They make the type that the config's attention backend reads. But calls that return attention
-    weights need dense masks, and so does cross-attention with a flash backend.
+    The mask functions make the type that the config's attention backend reads. But a call that
+    returns attention weights needs dense masks with every backend, and cross-attention needs dense
+    masks with a flash backend.
     """
     needs_dense_mask = output_attentions or (is_cross and _is_flash(config._attn_implementation))
     if needs_dense_mask:
@@ -212,8 +214,9 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys (B, H, S, K) and values (B, H, S, d_v).
 
-        If there is a cache, the new keys and values are added to it, and the result contains the
-        earlier ones. Keys and values of the encoder's output are computed once and then reused.
+        If there is a cache, the new keys and values are added to the cache, and the result also
+        contains the earlier keys and values. With a cache, keys and values of the encoder's output
+        are computed once and then reused.
         """
         is_cross = key_value_states is not None
         if is_cross and cache is not None and cache.is_updated.get(self.layer_idx):
@@ -245,8 +248,8 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model))
     PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model))
 
-    Angles are computed in float64. In fp32, the encodings of position 1,000 would differ by up to
-    6e-5. MPS has no float64, so its angles are computed on the CPU.
+    Angles are computed in float64. Angles in fp32 would change the encodings of position 1,000 by
+    up to 6e-5. MPS has no float64, so the angles for MPS are computed on the CPU.
 
     Args:
         position_ids: (L,) positions, from 0.
@@ -444,10 +447,10 @@ class DecoderLayer(PostNormLayer):
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """Base of all models of this file: loading, checks and initialization.
 
-    Deviation: the paper does not give its initialization. As in the authors' code of 2017,
-    embeddings are normal(0, d_model^-0.5), biases are zero and projections are Glorot uniform.
-    Projections of the same states count as one matrix: W^Q, W^K and W^V of self-attention, W^K and
-    W^V of the attention over the encoder's output.
+    The initialization is not in the paper. As in the authors' code of 2017, embeddings are
+    normal(0, d_model^-0.5), biases are zero and projections are Glorot uniform. Projections of the
+    same states count as one matrix: W^Q, W^K and W^V of self-attention are one matrix, and so are
+    W^K and W^V of the attention over the encoder's output.
     """
 
     config: VaswaniTransformerConfig
@@ -477,7 +480,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
 
-        # transformers may report a tied tensor by several names. These iterators give only one.
+        # transformers may report a tied tensor by several names. `named_parameters` and
+        # `named_buffers` give only one name.
         own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
         model._loading_info = {
             "missing_keys": sorted(own.intersection(info["missing_keys"])),
@@ -496,7 +500,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def check_loaded_weights(self) -> None:
         """Raise ValueError if the checkpoint lacked tensors or held unknown ones.
 
-        `from_pretrained` only warns of them.
+        `from_pretrained` only warns of such tensors.
         """
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
         problems = []
@@ -525,7 +529,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """Resize the embeddings as transformers does, also the decoder's if they are untied."""
+        """Resize the embeddings as transformers does.
+
+        If the embeddings are untied, also resize the decoder's embeddings, because transformers
+        does not.
+        """
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
@@ -779,7 +787,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         """Return the encoder's embedding.
 
-        Its weight is the shared one if the embeddings are tied.
+        If the embeddings are tied, its weight is the shared weight.
         """
         return self.encoder.embed_tokens
 
@@ -813,8 +821,8 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             decoder_input_ids: (B, T) target tokens shifted right, starting with `<s>`.
             decoder_attention_mask: (B, cached + T), 1 for "attend", 0 for padding, in addition to
                 the causal mask.
-            encoder_outputs: The encoder's output for this source from an earlier call. With it, the
-                encoder does not run.
+            encoder_outputs: The encoder's output for this source from an earlier call. If it is
+                given, the encoder does not run.
             past_key_values: The name of `cache` in transformers before 5.24.
             inputs_embeds: (B, S, D) embeddings before scaling, instead of `input_ids`.
             decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of
@@ -879,7 +887,7 @@ class VaswaniTransformerForConditionalGeneration(
 
     By default `generate` of a loaded model decodes as in section 6.1: beam size 4, length penalty
     0.6, at most 50 tokens more than the source. A model built from a configuration decodes greedily
-    until `set_default_search` is called. `VaswaniTransformerTrainer` calls it.
+    until `set_default_search` is called. `VaswaniTransformerTrainer` calls this method.
 
     Example:
         >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")
@@ -919,13 +927,14 @@ class VaswaniTransformerForConditionalGeneration(
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Save as transformers does, with the search of section 6.1 unless another one is set.
+        """Save as transformers does, with search settings in the generation config.
 
-        If the embeddings of a tied model differ, for example after peft has merged trained copies,
-        the model becomes untied.
+        If the model's generation config chooses no search, the saved generation config gets the
+        search settings of section 6.1. If the embeddings of a tied model differ, for example after
+        peft has merged trained copies of the embeddings, the model becomes untied.
 
         Raises:
-            ValueError: The model is in int8. Its weights are packed for this CPU.
+            ValueError: The model is in int8, so its weights are packed for this CPU.
         """
         if is_int8(self):
             raise ValueError("A model in int8 cannot be saved. Load it without `int8` to save it.")
@@ -983,7 +992,8 @@ class VaswaniTransformerForConditionalGeneration(
                 returned. This saves most of the memory of training. False has no effect without
                 `labels`, or if a hook or adapter changes the projection.
             logits_to_keep: Number of last positions for which logits are computed, or the indices
-                of positions. 0 means all positions. With `labels` it is ignored.
+                of positions. 0 means all positions. `logits_to_keep` is ignored if `labels` are
+                given.
             **kwargs: `label_smoothing_factor` (default 0.0; the paper uses 0.1), and the `kwargs`
                 of `VaswaniTransformerModel`.
 
@@ -992,8 +1002,8 @@ class VaswaniTransformerForConditionalGeneration(
             None if labels are not smoothed), and the usual fields of transformers.
 
         Raises:
-            TypeError: The factor is passed as `smoothing` or `label_smoothing`. These names would
-                have no effect.
+            TypeError: `label_smoothing_factor` is passed as `smoothing` or `label_smoothing`.
+                Without this error, the value would be ignored.
 
         Paper: sections 3.4 and 5.4.
         """

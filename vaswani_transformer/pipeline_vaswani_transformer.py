@@ -27,8 +27,8 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# Maximum length of a text in UTF-8. The time that a text takes grows with the square of its length,
-# and no sentence is that long.
+# Maximum number of bytes of a text in UTF-8. The time to translate a text grows with the square of
+# the text's length. No sentence is as long as this maximum.
 MAX_TEXT_BYTES = 2**16
 
 # Number of texts in a pool. The sentences of a pool are sorted by length together.
@@ -36,8 +36,8 @@ _POOL = 4096
 _TOKENS_PER_BATCH = 4096  # maximum of padded source tokens
 _SENTENCES_PER_BATCH = 128  # maximum on a CPU
 
-# Options of `generate` with effects that may depend on the batch. With them, each batch has one
-# sentence.
+# The effects of these options of `generate` may depend on the batch. If one of the options is set,
+# each batch has one sentence.
 _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
 
 # Marks at the beginning of a word, in byte-level and in SentencePiece vocabularies.
@@ -52,11 +52,11 @@ _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 # Marks that end a sentence if white space follows, and marks that always end one.
 _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
-# Marks that may come between the end of a sentence and white space, and between white space and
-# the beginning of a sentence.
+# Closing marks may come between the end of a sentence and white space. Opening marks may come
+# between white space and the beginning of a sentence.
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
-# Where a sentence may end and the next one begin. `_sentences` decides.
+# Possible boundaries between sentences. `_sentences` decides which of them are real.
 _BETWEEN = re.compile(
     rf"""
     # White space, with closing marks before it and opening marks after it: '"Stop!" "Why?"'.
@@ -112,8 +112,7 @@ _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
-    # A URL: "https://example.org/a_(b)?c=d", "www.example.org". A full stop after it is not a part
-    # of it.
+    # A URL, without the full stop after it: "https://example.org/a_(b)?c=d", "www.example.org".
     \b(?i:https?://|ftp://|www\.)
     (?:{_URL}|\({_URL}*\))*
     (?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))
@@ -221,7 +220,8 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 def whole_text(text: str) -> list[str]:
     """Return three parts as `split_text` does, with the whole stripped text as one sentence.
 
-    The other two parts are the white space around it. A blank text gives three empty strings.
+    The other two parts are the white space around the sentence. A blank text gives three empty
+    strings.
     """
     stripped = text.strip()
     if not stripped:
@@ -304,7 +304,8 @@ def _sentences(line: str) -> list[str]:
     """Split a line into sentences. Joining the sentences gives back the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
-        # Not `islower`: it is True for all Georgian letters, also at the beginning of a sentence.
+        # Compare with `title`, because `islower` is True for all Georgian letters, also at the
+        # beginning of a sentence.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
         # 12 characters are enough for the longest abbreviation and the character before it.
         last_word = line[max(0, found.start() - 12) : found.start()]
@@ -353,8 +354,8 @@ class Sentence:
         source: Input of the model, empty if there is nothing to translate.
         is_shouted: Whether the sentence is in capitals. If so, `source` is in lowercase.
         kept: Parts that must not be translated, such as URLs.
-        parts: The sentence, split into pieces to translate (odd indices) and the text around the
-            pieces, which includes the kept parts (even indices). Joined, they give the sentence.
+        parts: At odd indices, the pieces to translate. At even indices, the text around these
+            pieces, kept parts included. Joining the parts gives back the sentence.
         found: Translations, best first.
     """
 
@@ -388,8 +389,8 @@ class Document:
     def translation(self, rank: int) -> str:
         """Return the text with each sentence replaced by its translation of this rank.
 
-        Rank 0 is the best. A sentence that has no translation of this rank is left out. A result of
-        white space alone becomes empty.
+        Rank 0 is the best translation. A sentence that has no translation of this rank is left out.
+        If the result is only white space, return an empty string.
         """
         translations = []
         for sentence in self.sentences:
@@ -426,7 +427,8 @@ class TextReader:
         for code in (source_language, target_language):
             if code:
                 languages.add(re.split("[-_]", code)[0])
-        # Python's changes of case are wrong for Turkish, Azerbaijani and Georgian.
+        # Python converts letters of Turkish, Azerbaijani and Georgian wrongly between upper and
+        # lower case.
         self._can_change_case = not {"tr", "az", "ka"} & languages
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
@@ -434,7 +436,7 @@ class TextReader:
         self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
-        """Split a text into sentences, and prepare the input of the model for each.
+        """Split a text into sentences, and prepare the input of the model for each sentence.
 
         Raises:
             TypeError: The input is not a text.
@@ -506,8 +508,8 @@ def translate_texts(
     """Translate texts and yield them in order, with the translations of their sentences.
 
     If a translation lacks a URL or another kept part of its sentence, the pieces around the kept
-    parts are translated instead. If `reader` does not split texts, as for a file of sentences,
-    there are no kept parts and this step does nothing.
+    parts are translated instead of the whole sentence. If `reader` does not split texts, as for a
+    file of sentences, there are no kept parts, so whole sentences are always translated.
 
     Args:
         texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
@@ -816,15 +818,15 @@ def token_log_probs(
     sequences: torch.Tensor,
     max_tokens: int = 1024,
 ) -> torch.Tensor:
-    """Return the (B * n, T - 1) log-probabilities of all tokens of `sequences` except the first.
+    """Return the (B * n, T - 1) log-probabilities of each sequence's tokens except the first.
 
     Args:
         model: Any encoder-decoder model, in eval mode.
         input_ids: (B, S) token ids of the sources.
         attention_mask: (B, S) mask of the sources.
         sequences: (B * n, T) token ids, n sequences for each source.
-        max_tokens: Maximum of target tokens per forward pass, which limits the memory of the
-            logits. But a pass has at least one sequence.
+        max_tokens: Maximum of target tokens per forward pass. This maximum limits the memory of the
+            logits. If the sequences are longer than the maximum, each sequence gets its own pass.
     """
     num_each = len(sequences) // len(input_ids)
     input_ids = input_ids.repeat_interleave(num_each, dim=0)
@@ -902,11 +904,12 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     A text of several sentences or lines is translated sentence by sentence (see `split_text`). Its
     blank lines and list marks stay. With `split_sentences=False`, at construction or in the call,
-    each text is translated as one sentence. This is the default for models of other packages,
+    each text is translated as one sentence. False is the default for models of other packages,
     because their texts may begin with a prefix that belongs to all sentences. A text that begins
     with an added token of the tokenizer, such as `<2de>`, is not split either. White space around a
     text is not passed to the model, and is restored around the translation. `target_prefix` is a
-    text that every translation begins with. With it, each text is translated as one sentence.
+    text that every translation begins with. If `target_prefix` is given, each text is translated as
+    one sentence.
 
     With `return_scores=True`, each dictionary also has a `score`, the mean log-probability of the
     tokens, and `words`, a list of dictionaries with a `word` and its `score`. For a text of several
@@ -915,7 +918,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     translated in pieces around URLs and the like. Such sentences are left out of the mean.
 
     Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in
-    the call. So can `src_lang` and `tgt_lang`, which some models of other architectures need.
+    the call. `src_lang` and `tgt_lang`, which some models of other architectures need, can be given
+    at construction or in the call, too.
 
     Raises:
         ValueError: The model does not translate the requested languages, its checkpoint has missing
@@ -994,11 +998,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         Args:
             inputs: Texts to translate.
-            split_sentences: Whether texts are translated sentence by sentence. None means as chosen
-                at construction.
+            split_sentences: Whether texts are translated sentence by sentence. None means the
+                choice that was made at construction.
             batch_size: Sentences per batch.
             num_workers: Ignored.
-            **kwargs: Other arguments. They replace those of the construction.
+            **kwargs: Other arguments. They replace the arguments that were given at construction.
         """
         languages, options, _ = self._sanitize_parameters(**kwargs)
         languages = {**self._preprocess_params, **languages}
@@ -1053,7 +1057,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
 
 def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
-    """Return the pipeline's dictionary for a text, made from the translations of one rank."""
+    """Return the pipeline's dictionary for a text, made from one translation of each sentence.
+
+    Use the sentence's best translation if `rank` is 0, and the second best if `rank` is 1.
+    """
     result: dict[str, Any] = {"translation_text": document.translation(rank)}
     if not has_scores:
         return result

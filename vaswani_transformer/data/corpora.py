@@ -43,8 +43,8 @@ def load_corpus(
     """Return sentence pairs as a dataset with the string columns `source` and `target`.
 
     Give exactly one origin: two aligned text files with one sentence per line, one file of pairs,
-    or a dataset. The pairs of files are stored in an Arrow file in the cache, which is mapped into
-    memory. The files are read again only if they change.
+    or a dataset. Pairs that are read from files are stored in the cache, in an Arrow file that is
+    mapped into memory. The original files are read again only if they change.
 
     A file or dataset of pairs must have the columns `source` and `target`, or columns with the
     names of the two languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and
@@ -59,7 +59,7 @@ def load_corpus(
         dataset_config: Configuration of the dataset, for example "de-en".
         split: Split of the dataset. "builtin" has "train", "validation" and "test". Its
             "validation" and "test" have only the first translation of each sentence.
-            `inference.evaluate.load_evaluation_set` returns all of them.
+            `inference.evaluate.load_evaluation_set` returns all translations.
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
         cache_dir: Folder of the Arrow files. None means the cache of `datasets`.
@@ -119,14 +119,13 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The pairs are not stored, except those of "builtin", which are stored in the cache. The
-    arguments are those of `load_corpus`, and so are the errors. A file of pairs must be a .jsonl or
-    a .parquet file.
+    The pairs are not stored, except those of "builtin", which are stored in the cache. Arguments
+    and errors are those of `load_corpus`. A file of pairs must be a .jsonl or a .parquet file.
 
-    Text files are divided into shards of up to 50,000 lines. If a text file is compressed, both
-    files together are one shard. A .jsonl file is one shard. Each row group of a Parquet file is a
-    shard. A resumed training skips the shards that it has finished. `StreamLoader` says how
-    processes and workers share the shards.
+    Two aligned text files are divided into shards of up to 50,000 lines. If the source file or the
+    target file is compressed, the two files together are a single shard. A .jsonl file is one
+    shard. Each row group of a Parquet file is a shard. A resumed training skips the shards that it
+    has finished. `StreamLoader` says how processes and workers share the shards.
 
     Example:
         >>> languages = {"source_language": "en", "target_language": "de"}
@@ -190,7 +189,8 @@ def find_origin(
     """Return the origin of a corpus: a dataset, two aligned text files, or a file of pairs.
 
     Args:
-        files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
+        files: Dictionary with the keys `source_file`, `target_file` and `pairs_file`. Each value is
+            a path or None.
         dataset: Name or folder of a dataset, or None.
         languages: Source and target language. They are compared with the suffixes of the files, to
             recognize swapped files.
@@ -293,7 +293,7 @@ def _find_columns(
 ) -> list[str]:
     """Return the names of the source and target columns.
 
-    If the corpus has a column `translation`, its keys are passed as `columns`.
+    If the corpus has a column `translation`, the keys of this column are passed as `columns`.
     """
     for names in (("source", "target"), languages):
         if len(set(names)) == 2 and set(names) <= set(columns):
@@ -445,13 +445,13 @@ def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
 def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Yield the lines of a UTF-8 text file, without their line ends.
 
-    A line ends with `\n` or `\r\n`. Other separators, such as U+2028, do not end it. A byte order
-    mark at the start of the file is skipped.
+    A line ends with `\n` or `\r\n`. Other separators, such as U+2028, do not end a line. A byte
+    order mark at the start of the file is skipped.
 
     Args:
         path: The text file.
         offset: Byte to start at. It must be the first byte of a line.
-        line: Number of that line, from 1, for error messages.
+        line: Number of the line at `offset`, from 1, for error messages.
 
     Raises:
         FileNotFoundError: If there is no such file.

@@ -1,15 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Find duplicates, copies and held-out text in training pairs, and remove them from files.
+"""Find duplicate, copied and held-out training pairs, and remove such pairs from files.
 
 Definitions:
-    Equal: two texts are equal if `normalize_text` returns the same for both. Two pairs are equal if
-        both sides are equal.
-    Blank: a pair with a blank side. It counts under no other name.
-    Exact duplicate: a pair with the same two texts as an earlier pair, without normalization.
+    Equal: two texts are equal if `normalize_text` returns the same text for both. Two pairs are
+        equal if their sources are equal and their targets are equal.
+    Blank: a pair with a blank side. A blank pair is counted only as blank.
+    Exact duplicate: a pair with the same source and the same target as an earlier pair, compared
+        without normalization.
     Duplicate: a pair that is equal to an earlier pair. The first of several equal pairs is not a
         duplicate.
-    Copy: a pair with equal sides.
+    Copy: a pair with equal source and target.
     Held-out: a pair with a source that is equal to a source of the validation or test text.
 
 Texts are compared by 64-bit hashes. Among 10 million different texts, the probability that any two
@@ -68,9 +69,10 @@ def normalize_text(text: str) -> str:
 
 
 def hash_texts(texts: Iterable[str]) -> np.ndarray:
-    """Return int64 hashes (2, N): row 0 of the unchanged texts, row 1 of the normalized texts.
+    """Return int64 hashes (2, N).
 
-    The hashes differ between processes, except between a process and its forks.
+    Row 0 holds the hashes of the unchanged texts, row 1 those of the normalized texts. The hashes
+    differ between processes, except between a process and its forks.
     """
     return np.fromiter(map(_hash_text, texts), np.dtype("2i8")).T
 
@@ -80,7 +82,10 @@ def _hash_text(text: str) -> tuple[int, int]:
 
 
 def _hash_pairs(sides: Sides) -> np.ndarray:
-    """Return hashes (2, N): row 0 of the unchanged pairs, row 1 of the normalized pairs."""
+    """Return hashes (2, N).
+
+    Row 0 holds the hashes of the unchanged pairs, row 1 those of the normalized pairs.
+    """
     source, target = sides
     return source * _MULTIPLIER + target
 
@@ -96,9 +101,9 @@ def find_removable(
 
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
-        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. The list
-            `overlaps` has for each held-out set its `name`, its `num_pairs`, and how many `pairs`
-            and how many `sources` of the set are also in the training text.
+        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. `overlaps` is a
+            list with one entry for each held-out set: the set's `name`, its `num_pairs`, and the
+            numbers of its `pairs` and of its `sources` that are also in the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]
@@ -173,7 +178,7 @@ def _hash_sides(texts: list[datasets.Dataset]) -> Sides:
 
 
 def _read_side(texts: list[datasets.Dataset], side: str) -> Iterator[str]:
-    # One by one: texts of different string types cannot be concatenated.
+    # Read one corpus after another: columns of different string types cannot be concatenated.
     for text in texts:
         for batch in text.select_columns(side).iter(batch_size=1000):
             yield from batch[side]
@@ -202,16 +207,17 @@ def clean_files(
     Args:
         source: Source sentences, one per line.
         target: Target sentences, aligned with `source`.
-        output_dir: New folder for both files, under their names, and for `report.json`. The folder
-            appears only when it is complete.
+        output_dir: New folder for the cleaned files and `report.json`. The cleaned files have the
+            names of `source` and `target`, without `.gz`. The folder appears only when it is
+            complete.
         against: Source and target file of each held-out set.
 
     Returns:
         The content of `report.json`: the report of `find_removable`, and `num_kept`.
 
     Raises:
-        ValueError: Files have different numbers of lines or the same name, or `output_dir` is not
-            empty.
+        ValueError: Two aligned files have different numbers of lines, `source` and `target` have
+            the same file name, or `output_dir` is not empty.
         FileNotFoundError: A file does not exist.
     """
     names = [Path(file).name.removesuffix(".gz") for file in (source, target)]

@@ -39,14 +39,15 @@ def tokenize_corpus(
 ) -> datasets.Dataset:
     """Tokenize a corpus.
 
-    The result is cached. Later calls with the same corpus and tokenizer read it from the cache.
+    The result is cached. Later calls with the same corpus and tokenizer read the result from the
+    cache.
 
     Args:
         dataset: Pairs with the string columns `source` and `target`, for example from
             `load_corpus`.
         tokenizer: Encodes both sides, each with `</s>` at its end.
         num_proc: Number of processes. None means one per 50,000 pairs, but no more than the cores
-            that this process may use. The result and its cache do not depend on the number.
+            that this process may use. The result and its cache do not depend on `num_proc`.
 
     Returns:
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and
@@ -67,8 +68,8 @@ def tokenize_corpus(
             desc="Tokenizing",
         )
     except ValueError as error:
-        # If the cache cannot be written, for example on a full disk, then closing its file fails,
-        # too, with this ValueError. Raise the first error instead.
+        # If the cache file cannot be written, for example on a full disk, closing the file also
+        # fails, and closing raises this ValueError. Raise the first error instead.
         raise error.__context__ or error from None
 
 
@@ -150,10 +151,11 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
     Args:
         dataset: Rows with `input_ids` and, optionally, `labels`. -100 is allowed in `labels`.
         vocab_size: Size of the model's vocabulary.
-        pad_token_id: Id of padding. Only the collator may add it.
+        pad_token_id: Id of padding. Only the collator may add padding.
 
     Raises:
-        ValueError: There is such an id. The message names the column and the id.
+        ValueError: An id is padding or outside the vocabulary. The message names the column and the
+            id.
     """
     names = ("input_ids", "labels")
     # Unless the dataset transforms its rows, check whole columns at once, because this is fast.
@@ -227,8 +229,8 @@ class CleaningReport:
 
     Args:
         num_kept: Number of kept pairs.
-        dropped: Number of dropped pairs by reason. If several reasons apply to a pair, it counts
-            only under the first of them, in the order of `dropped`.
+        dropped: Number of dropped pairs by reason. If several reasons apply to a pair, the pair is
+            counted only under the first of these reasons, in the order of `dropped`.
     """
 
     num_kept: int
@@ -258,8 +260,9 @@ def clean_corpus(
     """Drop the pairs that violate the rules.
 
     Args:
-        dataset: Tokenized pairs, for example from `tokenize_corpus`. If there are columns
-            `source_length` and `target_length`, the tokens are not counted.
+        dataset: Tokenized pairs, for example from `tokenize_corpus`. If the columns `source_length`
+            and `target_length` exist, the lengths are read from these columns. Otherwise the tokens
+            are counted.
         rules: Limits on each pair.
 
     Returns:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Token-bounded batches from a stream of pairs, which a resumed training continues exactly."""
+"""Token-bounded batches from a stream of pairs, with exact resume."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class StreamLoader:
     Args:
         dataset: Stream with the text columns `source` and `target`, or with the token ids
             `input_ids` and `labels`. It must not be split by process yet.
-        collator: Makes a batch of a list of rows with `input_ids` and `labels`.
+        collator: Makes a batch from a list of rows with `input_ids` and `labels`.
         settings: Size of the batches, processes, workers and seed.
         rules: Limits on each pair. A pair that is too long for any micro-batch is dropped, too.
         tokenizer: Encodes text. It may be None for a stream of token ids.
@@ -176,13 +176,14 @@ class StreamLoader:
         """Let the next iteration continue where another loader stopped.
 
         Both loaders must have the same stream and settings. Only the number of workers may differ.
-        This loader then takes the number from the state, because each worker has its own position.
+        If it differs, this loader takes the number of workers from the state, because each worker
+        has its own position.
 
         Args:
             state: Result of the other loader's `state_dict`.
 
         Raises:
-            ValueError: The state was saved with other settings. The message names them.
+            ValueError: The state was saved with other settings. The message names these settings.
         """
         other = state["settings"]
         settings = replace(self.settings, num_workers=other["num_workers"])
@@ -217,8 +218,8 @@ class _ReaderState:
     """Position of a reader in a stream.
 
     Attributes:
-        epoch: Number of the pass over the stream, from 0.
-        pool: Number of the pool in its epoch, from 0.
+        epoch: Index of the pass over the stream, from 0.
+        pool: Index of the pool within its epoch, from 0.
         position: State of the stream where the pool starts; None means the start of the epoch.
         num_given: Number of micro-batches of the pool that were yielded.
         num_kept: Number of pairs kept up to the end of the pool, over all epochs.
@@ -253,7 +254,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     vocab_size: int | None
     bpe_dropout: BpeDropout | None
     states: list[_ReaderState] = field(default_factory=list)
-    # Number of the reader that yields the next batch. Worker 0 acts as this reader, because a
+    # Index of the reader that yields the next batch. Worker 0 acts as this reader, because a
     # `DataLoader` takes its first batch from worker 0.
     first: int = 0
 
@@ -365,7 +366,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         )
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
-        """Cut a pool into micro-batches, in random order. Each is a list of row numbers."""
+        """Cut a pool into micro-batches (lists of row indices); return them in random order."""
         if not rows:
             return []
         lengths = np.stack(pair_lengths(rows), axis=1)

@@ -41,8 +41,9 @@ def make_card(
     """Render the card of a finished run.
 
     The card describes the recipe, the config, the training results and all test results in the
-    folder. Its title is the name of the repo, or the name of the folder if there is no repo. Local
-    paths are shortened to their last part. Metadata of an earlier card, such as a license, is kept.
+    folder. The card's title is the name of the repo. If there is no repo, the title is the name of
+    the folder. Local paths are shortened to their last part. Metadata of an earlier card, such as a
+    license, is kept.
     If the earlier card names no license, a model of the built-in corpus gets the corpus's license.
 
     Args:
@@ -144,7 +145,7 @@ def refresh_card(
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
     """Set metadata fields of a card.
 
-    Empty values change nothing. Tags are added to those of the card.
+    Empty values change nothing. New tags are added to the card's tags.
     """
     for field, value in metadata.items():
         if field == "tags" and value:
@@ -185,8 +186,8 @@ def _recipe_file(recipe: Recipe) -> str:
     """Return the recipe as YAML, without local folders and default values."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    # Keep both languages, even if they are None. If a recipe lacks a language, the language is read
-    # from the suffix of a training file.
+    # Keep the keys of both languages, even if the values are None. If a key is missing in a recipe,
+    # the language is read from the suffix of a training file.
     languages = ("source_language", "target_language")
     own = {
         name: value for name, value in values.items() if value != default[name] or name in languages

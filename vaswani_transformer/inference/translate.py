@@ -54,8 +54,8 @@ from .loading import is_translator, precision_of
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A model that translates: a `PreTrainedModel` with `GenerationMixin`, of this package or of another
-# one, or a `Translator` for the engine ctranslate2.
+# A model that translates. It is either a `PreTrainedModel` with `GenerationMixin`, of this package
+# or of another package, or a `Translator` for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
 
 BLANK = Hypothesis("")  # the hypothesis of a blank sentence
@@ -82,12 +82,12 @@ def translate(
     truncated: a sentence longer than `max_tokens_per_batch` forms a batch of its own.
 
     Args:
-        model: Model in eval mode, of any architecture, or a `Translator`. Its generation config
-            holds the default search settings.
+        model: Model in eval mode, of any architecture, or a `Translator`. The model's generation
+            config holds the default search settings.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
-        split_sentences: Whether to split each text into sentences and translate them one by one, as
-            the pipeline does.
+        split_sentences: Whether an item of `sentences` may hold several sentences. If so, each item
+            is split, and its sentences are translated separately, as in the pipeline.
         max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest
             sentence). None means 4,096, or 1,024 for a `Translator` on a CPU. The value changes
             speed and memory, not the translations.
@@ -165,7 +165,7 @@ def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
     """Return hypotheses with the scores of beam search.
 
-    Hypotheses of length 0 are dropped. They only pad a list with too few hypotheses.
+    Hypotheses of length 0 are dropped, because they only fill up a list of too few hypotheses.
     """
     scored = []
     for each in found:
@@ -272,7 +272,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """Validate arguments of `generate`, and return the generation config of a call with them."""
+    """Validate arguments of `generate`; return the generation config that they result in."""
     config: GenerationConfig
     if is_translator(model):
         config = model.decoding_config(**generate_kwargs)
@@ -368,8 +368,8 @@ def translate_file(
     The input is read, translated and written in chunks of 4,096 lines. So if the input is stdin,
     the first translations appear after 4,096 lines or at the end of the input.
 
-    Translations are collected in OUTPUT.part. When all lines are translated, this file is renamed
-    to the output file and replaces an older one. After an interruption, OUTPUT.part is kept, and
+    Translations are collected in OUTPUT.part. When all lines are translated, OUTPUT.part is renamed
+    to OUTPUT and replaces an older output file. After an interruption, OUTPUT.part is kept, and
     `resume` continues after its lines. If input or output is a stream, nothing can be resumed.
 
     If several processes share the work, each must call this function with the same arguments. The
@@ -455,10 +455,10 @@ def part_of(output_file: str | Path) -> Path:
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Truncate OUTPUT.part after its last complete chunk, and return its number of lines.
+    """Truncate OUTPUT.part after its last complete chunk, and return the number of lines left.
 
-    The remaining input then forms the same chunks, and so the same batches, as in an uninterrupted
-    run. Without `resume`, delete OUTPUT.part and return 0.
+    Thus the remaining input forms the same chunks, and so the same batches, as in an uninterrupted
+    run. If `resume` is False, delete OUTPUT.part instead and return 0.
     """
     part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
@@ -475,7 +475,10 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
-    """Append lines to OUTPUT.part in chunks, rename it to the output, and return their number."""
+    """Append lines to OUTPUT.part in chunks, then rename OUTPUT.part to OUTPUT.
+
+    Return the number of lines that were appended.
+    """
     part, num_lines = part_of(output_file), 0
     stream = part.open("ab")
     try:

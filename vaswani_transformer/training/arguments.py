@@ -33,17 +33,18 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     and padding. `gradient_accumulation_steps` is raised until every micro-batch fits. So the bound
     limits memory and leaves the effective batches unchanged. The exception is a stream: its
     effective batches depend on the bound, because each process cuts its own micro-batches by this
-    bound. None means:
+    bound. If `max_padded_tokens_per_device` is None, the bound depends on the device:
 
     - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no
       bound for a stream;
     - on CPUs, 4,096 tokens, or more if a pair is longer: small micro-batches have little padding,
-      need less memory, and are not slower;
+      need less memory than large ones, and are not slower;
     - on other devices, no bound.
 
     Raises:
-        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or its peak learning rate
-            needs a warm-up.
+        ValueError: `warmup_steps` is 0 or less, but the paper's schedule (`lr_scheduler_type` is
+            "inverse_sqrt") or the paper's peak learning rate (`learning_rate` is None) needs a
+            warm-up.
 
     Paper: section 5.
     """
@@ -116,7 +117,8 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         """Return the number of updates of the warm-up, as transformers computes it.
 
         Raises:
-            ValueError: The paper's schedule or its peak learning rate would have no warm-up.
+            ValueError: The warm-up would have no updates, but the paper's schedule or the paper's
+                peak learning rate (`learning_rate` is None) needs a warm-up.
         """
         warmup_steps: int = super().get_warmup_steps(num_training_steps)
         needs_warmup = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None

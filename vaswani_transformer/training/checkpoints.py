@@ -74,11 +74,11 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
 
 
 def best_checkpoint(checkpoint: Path) -> str | None:
-    """Return the path of the best checkpoint that the state of a checkpoint names.
+    """Return the path of the run's best checkpoint, according to the state in `checkpoint`.
 
-    The state has an absolute path, but the run's folder may have been moved. So the name in this
-    path is looked up in the folder of `checkpoint`. Return None if the best checkpoint was deleted,
-    or if the state names none.
+    The state names an absolute path, but the run's folder may have been moved. So only the last
+    component of this path is used: it is looked up in the folder that contains `checkpoint`. Return
+    None if the best checkpoint was deleted, or if the state names no best checkpoint.
     """
     saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
     best = saved and checkpoint.parent / Path(saved).name
@@ -123,8 +123,8 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
     An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, either
     the run's folder or the staging folder has a complete checkpoint of this name. If only the
-    staging folder has one, `clear_staging` moves it to the run's folder. It is safe to delete older
-    checkpoints once this function has returned.
+    staging folder has it, `clear_staging` moves it to the run's folder. Once this function has
+    returned, it is safe to delete older checkpoints.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
@@ -140,7 +140,8 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 def clear_staging(output_dir: str | Path) -> None:
     """Delete the staging folder, which a failed or killed save may have left.
 
-    A complete checkpoint in the staging folder is first moved to the run, if the run lacks it.
+    If the staging folder has a complete checkpoint that the run's folder lacks, the checkpoint is
+    first moved to the run's folder.
     """
     staging = Path(output_dir) / STAGING_FOLDER
     for staged in list_checkpoints(staging):

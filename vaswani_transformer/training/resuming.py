@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainer with exact resume: weights and logs equal those of an uninterrupted training.
 
-The loop over the updates is that of transformers, in the private method `Trainer._run_epoch`. It
-calls methods that `ResumableTrainer` and `VaswaniTransformerTrainer` (in trainer.py) override. This
-is their order in an update; "ours" means the override:
+The loop over the updates is that of transformers, in the private method `Trainer._run_epoch`. The
+loop calls methods that `ResumableTrainer` and `VaswaniTransformerTrainer` (in trainer.py) override.
+This is the order of the calls in an update; "ours" means the override:
 
 1. `get_batch_samples` takes the update's micro-batches from the loader and counts their target
    tokens. Ours copies the micro-batches to the device.
@@ -30,7 +30,7 @@ is their order in an update; "ours" means the override:
    After that, ours stops the training if a signal asked for it.
 7. After the last update of an epoch, the callbacks get `on_epoch_end`, and the loop calls
    `_maybe_log_save_evaluate` again. So there are two calls for this update, in steps 6 and 7. Ours
-   does nothing in the first one.
+   does nothing in the first of these calls.
 
 After the last epoch, `_finalize_training` calls `store_flos` and `log` once more.
 """
@@ -79,11 +79,11 @@ _UPDATES_BETWEEN_AGREEMENTS = 10
 class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
-    `Trainer` loses some things at a resume: the sums since the last log line, the counts of
-    callbacks, and the position in a stream. This class saves and restores them. If the checkpoint
-    is from the last update of an epoch, `Trainer` also loses the call of `on_epoch_end`. So this
-    class saves such a checkpoint after `on_epoch_end`. A checkpoint gets its final name only after
-    every process has written its part.
+    `Trainer` loses some things at a resume: the sums since the last log line, the counters that
+    callbacks keep, and the position in a stream. This class saves and restores all of them. If the
+    checkpoint is from the last update of an epoch, `Trainer` also loses the call of `on_epoch_end`.
+    So this class saves such a checkpoint after `on_epoch_end`. A checkpoint gets its final name
+    only after every process has written its part of the checkpoint.
     """
 
     args: VaswaniTransformerTrainingArguments
@@ -155,8 +155,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _catching_stop_signals(self) -> Iterator[None]:
         """Let SIGINT and SIGTERM request a stop instead of ending the process.
 
-        If there is only one process, a second signal ends it at once. With several processes, a
-        second signal changes nothing, because launchers send signals repeatedly.
+        If there is only one process, a second signal ends the process at once. With several
+        processes, a second signal changes nothing, because launchers send signals repeatedly.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -184,9 +184,9 @@ class ResumableTrainer(Seq2SeqTrainer):
             restore()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warn of missing weights as `Trainer` does, but not of tied ones.
+        """Warn of missing weights as `Trainer` does, but do not warn of tied weights.
 
-        A checkpoint stores tied weights only once.
+        A checkpoint stores tied weights only once, so all but one of their names are missing.
         """
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
@@ -195,8 +195,9 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """Read the trainer's state from the checkpoint as `Trainer` does, with two exceptions.
 
-        The best checkpoint is looked up in the run's folder, because that folder may have been
-        moved. The intervals of logs, evaluations and checkpoints come from the current arguments.
+        The best checkpoint is looked up in the run's current folder instead of at the saved path,
+        because the folder may have been moved. The intervals of logs, evaluations and checkpoints
+        come from the current arguments instead of the saved state.
         """
         position: tuple[int, int] = super()._init_training_state(*args, **kwargs)
         if self._resumed_from is not None:
@@ -246,8 +247,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _restore_progress(self, checkpoint: Path) -> None:
         """Restore the loss sums from the checkpoint, and stop at once if the training had ended.
 
-        It had ended if all updates were done or early stopping had run out of patience. Clear
-        `_resumed_from`, so that this happens only once.
+        The training had ended if all updates were done or early stopping had run out of patience.
+        Clear `_resumed_from`, so that the sums are restored only once.
         """
         self._load_sums(checkpoint)
         self._resumed_from = None
@@ -264,8 +265,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _load_sums(self, checkpoint: Path) -> None:
         """Restore the sums of a checkpoint and its position in the stream.
 
-        The sums start at zero instead if another trainer, or another number of processes, saved the
-        checkpoint.
+        If the checkpoint was saved by another trainer or by a different number of processes, the
+        sums start at zero instead.
 
         Raises:
             ValueError: The number of processes has changed, and the training set is a stream.
@@ -410,7 +411,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _bring_sums(self, grad_norm: Any) -> Any:
         """Copy the sums since the last log and the gradient norm to the CPU, and return the norm.
 
-        They are copied together, so the CPU waits for the device only once.
+        All of them are copied together, so the CPU waits for the device only once.
         """
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
         copied = iter(
@@ -447,7 +448,8 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Save a resumable checkpoint.
 
-        Write it to the staging folder, and move it to the run when every process is done.
+        Write the checkpoint to the staging folder. When every process has written its part, move
+        the checkpoint to the run's folder.
         """
         output_dir, name = Path(self._get_output_dir(trial)), f"checkpoint-{self.state.global_step}"
         staged, checkpoint = output_dir / STAGING_FOLDER / name, output_dir / name
@@ -493,7 +495,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         self.accelerator.wait_for_everyone()
 
     def _save_sums(self, checkpoint: Path) -> None:
-        """Write the file that `_load_sums` reads. Each process has its own."""
+        """Write the file that `_load_sums` reads. Each process writes its own file."""
         sums = {
             "loss_since_log": self._tr_loss.item(),
             "nll_since_log": float(self._nll_since_log),
