@@ -77,7 +77,7 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_every_public_name_and_module_has_its_place(site):
     for name in NAMES:
         module, _, attribute = name.rpartition(".")
@@ -88,7 +88,7 @@ def test_every_public_name_and_module_has_its_place(site):
     ] == []
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_arguments_and_errors_are_lists_of_the_page(site):
     page = (site / "vaswani_transformer" / "training" / "train.html").read_text(encoding="utf-8")
     assert "<li><strong>output_dir:</strong>" in page

@@ -180,7 +180,7 @@ def loss_and_gradients(call, model, batch):
 @pytest.mark.parametrize(
     ("return_logits", "is_bf16", "atol"),
     [
-        (True, False, 1e-5),
+        pytest.param(True, False, 1e-5, marks=pytest.mark.heavy),
         pytest.param(False, False, 1e-5, marks=pytest.mark.heavy),
         (False, True, 2e-3),
     ],

@@ -179,7 +179,7 @@ each_option = pytest.mark.parametrize(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_cases", [2, pytest.param(5, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("num_cases", [1, pytest.param(5, marks=pytest.mark.heavy)])
 @each_option
 def test_search_equals_the_librarys_in_float64(searches, seed, options, num_cases):
     for each in range(seed, seed + num_cases):

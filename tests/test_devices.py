@@ -104,7 +104,11 @@ def plain(value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_fast", [True, False], ids=["our search", "transformers' search"])
+@pytest.mark.parametrize(
+    "is_fast",
+    [True, pytest.param(False, marks=pytest.mark.heavy)],
+    ids=["our search", "transformers' search"],
+)
 @pytest.mark.parametrize("name", USES)
 def test_translating_and_scoring_give_what_they_give_on_the_cpu(
     models, tiny_tokenizer, name, is_fast, monkeypatch

@@ -290,12 +290,12 @@ def real_lengths(shared_data):
     return measure
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("files", "vocab_size"),
     [
         ("multi30k/tok/train.lc.norm.tok.{}", 9700),
-        pytest.param("tatoeba_en_de/train.{}", 8000, marks=pytest.mark.heavy),
+        ("tatoeba_en_de/train.{}", 8000),
     ],
 )
 def test_padding_of_real_corpora_is_under_five_percent(real_lengths, files, vocab_size):

@@ -69,7 +69,11 @@ def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
     assert two[0]["texts"] == one[0]["texts"]
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["later-epoch", "stream"])
+@pytest.mark.parametrize(
+    "stream",
+    [False, pytest.param(True, marks=pytest.mark.heavy)],
+    ids=["later-epoch", "stream"],
+)
 def test_two_processes_resume_bit_for_bit(tmp_path, stream):
     common = {
         "max_steps": 12,
@@ -101,7 +105,7 @@ def test_two_processes_save_models_alone(tmp_path):
     }
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_two_processes_end_at_an_id_outside_the_vocabulary_which_both_name_unless_one_reads_it(
     tmp_path, stream
 ):

@@ -176,7 +176,7 @@ def test_learning_rate_is_the_papers_or_has_the_given_peak(trained, options, pea
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("bf16", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_ten_pairs_are_learned_by_heart(trained, tokenizer, bf16):
     small = tokenize(tokenizer, make_pairs(10, seed=3))
     trainer = trained(
@@ -432,7 +432,7 @@ def test_data_workers_leave_signals_to_the_main_process(make_trainer, dataset, w
     assert 2 + sum(1 for _ in batches) == len(loader)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy  # Python waits for seconds
 def test_run_with_data_workers_ends_after_an_error(tmp_path):
     """Python ends workers by a signal that they ignore, and waits for them."""
     script = """

@@ -60,7 +60,7 @@ def train(make_trainer, monkeypatch):
     [
         {},
         {"max_padded_tokens_per_device": 150, "max_grad_norm": 1.0},
-        {"is_stream": True},
+        pytest.param({"is_stream": True}, marks=pytest.mark.heavy),
         {"is_scaled": True},
     ],
     ids=["plain", "accumulated and clipped", "stream", "loss scaler"],
