@@ -223,8 +223,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        # When the run started, `train` may have adapted the fields in `fitted` to --minutes or to
-        # the number of updates. So the values of the run replace those of --recipe.
+        # When the run started, `train` may have changed the fields in `fitted` to suit --minutes or
+        # the number of updates. So the run's values of these fields replace those of --recipe.
         fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
         given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)

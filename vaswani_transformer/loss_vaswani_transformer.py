@@ -49,12 +49,12 @@ def translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the cross-entropy over the real target tokens, with the paper's label smoothing.
 
-    The smoothing mass is spread over the whole vocabulary, the right token included.
+    The smoothing mass is spread over the whole vocabulary, including the correct token.
 
     Args:
         logits: (B, T, V) scores before the softmax.
         labels: (B, T) token ids. Tokens with -100 are ignored, all others are real.
-        label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
+        label_smoothing_factor: Probability mass taken from the correct token, in [0, 1].
         num_items_in_batch: Divisor of the sum over tokens: the number of real target tokens in the
             whole effective batch, over all processes and accumulation steps. None means the number
             of real tokens in `labels`.
@@ -143,8 +143,9 @@ def fused_translation_loss(
         labels = labels[is_real]  # (N,)
     else:
         # On an accelerator, selecting the N real tokens would be a sync, because the shape of the
-        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` ignores tokens
-        # that are not real, but the states of these tokens must be zero.
+        # result depends on the data. So all B * T tokens are computed. `_FusedLoss` leaves tokens
+        # that are not real out of both losses. But the states of these tokens must be zero, because
+        # `_FusedLoss` computes the gradient of the weight from the states of all tokens.
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
 
     loss, nll = _FusedLoss.apply(
@@ -225,7 +226,7 @@ def _loss_and_gradients(
 
     Both losses are sums over the tokens. The gradient with respect to the logits is softmax -
     target distribution. The target distribution has two parts: 1 - label_smoothing_factor at the
-    right token, and a uniform part, label_smoothing_factor / V at every token of the vocabulary.
+    correct token, and a uniform part, label_smoothing_factor / V at every token of the vocabulary.
     The uniform part does not need the logits: label_smoothing_factor * (mean row of the weight) is
     subtracted from the gradient of each state, and label_smoothing_factor / V * (sum of the states)
     is subtracted from each row of the weight's gradient.

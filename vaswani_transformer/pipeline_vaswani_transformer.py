@@ -27,11 +27,11 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# Maximum number of bytes of a text in UTF-8. The time to translate a text grows with the square of
-# the text's length. No sentence is as long as this maximum.
+# Maximum number of bytes of a text in UTF-8. Longer texts raise an error, because the time to
+# translate a text grows with the square of its length. Ordinary sentences are far shorter.
 MAX_TEXT_BYTES = 2**16
 
-# Number of texts in a pool. The sentences of a pool are sorted by length together.
+# Number of texts in a pool. All sentences of a pool are sorted together, by length.
 _POOL = 4096
 _TOKENS_PER_BATCH = 4096  # maximum of padded source tokens
 _SENTENCES_PER_BATCH = 128  # maximum on a CPU
@@ -290,7 +290,7 @@ def _has_letter(text: str) -> bool:
 
 
 def _num_copies(kept: str, text: str) -> int:
-    """Count the copies of a kept part in a text.
+    """Count the copies of a kept part, such as a URL, in a text.
 
     A copy at the beginning of a longer word does not count.
     """
@@ -304,8 +304,8 @@ def _sentences(line: str) -> list[str]:
     """Split a line into sentences. Joining the sentences gives back the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
-        # Compare with `title`, because `islower` is True for all Georgian letters, also at the
-        # beginning of a sentence.
+        # Compare the first character with its `title()` instead of using `islower`, because
+        # `islower` is True for all Georgian letters, also at the beginning of a sentence.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
         # 12 characters are enough for the longest abbreviation and the character before it.
         last_word = line[max(0, found.start() - 12) : found.start()]
@@ -326,8 +326,10 @@ class Hypothesis:
         text: The translation.
         score: `log_prob` divided by GNMT's length penalty, or None if it was not computed. Beam
             search ranks by this score.
-        log_prob: Log-probability given the source, `</s>` included, or None if it was not computed.
-        length: Number of tokens, `</s>` included, or 0 if they were not counted.
+        log_prob: Log-probability of the translation, including its `</s>`, given the source; None
+            if it was not computed.
+        length: Number of tokens of the translation, including its `</s>`; 0 if they were not
+            counted.
         words: For each word, a dictionary with the `word` and its `score`, the mean log-probability
             of its tokens.
     """
@@ -367,7 +369,10 @@ class Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
     def has_kept(self, translation: str) -> bool:
-        """Return True if a translation has each kept part at least as often as the sentence has."""
+        """Return True if a translation lacks no part in `kept`.
+
+        A translation lacks a part if it has the part less often than the sentence has.
+        """
         for part, number in Counter(self.kept).items():
             if _num_copies(part, translation) < number:
                 return False
@@ -494,7 +499,7 @@ class Batching:
             sentence). None means no maximum.
         max_sentences: Maximum of sentences per batch. None means no maximum. With 1, sentences are
             not sorted by length.
-        pool_size: Number of texts that are read at once. Their sentences are sorted together.
+        pool_size: Number of texts that are read at once. All their sentences are sorted together.
     """
 
     max_tokens: int | None = _TOKENS_PER_BATCH
@@ -507,9 +512,10 @@ def translate_texts(
 ) -> Iterator[Document]:
     """Translate texts and yield them in order, with the translations of their sentences.
 
-    If a translation lacks a URL or another kept part of its sentence, the pieces around the kept
-    parts are translated instead of the whole sentence. If `reader` does not split texts, as for a
-    file of sentences, there are no kept parts, so whole sentences are always translated.
+    Parts of a sentence that must not be translated, such as URLs, are called kept parts. If the
+    translation of a sentence lacks a kept part, the pieces around the kept parts are translated
+    instead of the whole sentence. If `reader` does not split texts, as for a file of sentences,
+    there are no kept parts, so whole sentences are always translated.
 
     Args:
         texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
@@ -538,7 +544,7 @@ def translate_texts(
 
 
 def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
-    """Replace each translation that lacks a kept part of its sentence.
+    """Replace each translation that lacks a kept part of its sentence, such as a URL.
 
     The new translation joins the kept parts and the translations of the pieces around them.
     """
@@ -1089,9 +1095,9 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
         find: Function that takes texts and yields, for each text, the list of its results.
 
     Returns:
-        For a text, the list of its results. For a list of texts, a list with one result per text,
-        or, if a text has several results, with one list of results per text. For a generator or a
-        data set, an iterable over one list of results per text.
+        For a text, the list of its results. For a list of texts, a list with one result per text
+        if every text has exactly one result, and otherwise a list with one list of results per
+        text. For a generator or a data set, an iterable over one list of results per text.
 
     Raises:
         TypeError: `inputs` has another type.

@@ -3,7 +3,7 @@
 """Triton kernel of the training loss, for GPUs.
 
 loss_vaswani_transformer.py imports this module only on a GPU. If the import fails, it computes the
-loss by operators of PyTorch. On Linux, PyTorch for GPUs is installed together with Triton.
+loss by operators of PyTorch. On Linux, installing PyTorch for GPUs also installs Triton.
 """
 
 import torch

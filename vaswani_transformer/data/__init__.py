@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora, cleaning, token-bounded batches and vocabularies; needs the extra `[train]`."""
+"""Corpora, cleaning, token-bounded batches and vocabularies; needs the `[train]` extra."""
 
 from ..extras import requiring
 

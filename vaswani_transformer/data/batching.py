@@ -39,16 +39,17 @@ class TokenBatchSampler(Sampler[list[int]]):
     The effective batches depend only on the lengths, these two limits, the seed and the epoch. So
     the training is the same for any number of processes and accumulation steps.
 
-    An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such
-    that the largest padded size is as small as possible. If an effective batch has fewer pairs
-    than micro-batches, some micro-batches are empty lists, and the loader must replace them by fill
-    rows. Micro-batch g * world_size + p is for process p at accumulation step g. This is the order
-    of accelerate.
+    Every effective batch is split into the same number of micro-batches for each process:
+    `accumulation_steps`, or more if `max_padded_tokens` requires more. The split makes the largest
+    padded size as small as possible. If an effective batch has fewer pairs than micro-batches, some
+    micro-batches are empty lists, and the loader must replace them by fill rows. Micro-batch
+    g * world_size + p is for process p at accumulation step g. This is the order of accelerate.
 
-    The batches are planned once, for all epochs. The plan fixes only the source length and the
-    target length at each position. In each epoch, the sampler randomly assigns a pair with these
-    two lengths to each position, and shuffles the batches. Every epoch has every pair once. The
-    last 20 batches of the plan are about equally full, so that no batch is a small remainder.
+    The batches are planned once, for all epochs. The plan has one position for each pair of an
+    epoch, and fixes only the source length and the target length at each position. In each epoch,
+    the sampler randomly assigns a pair with these two lengths to each position, and shuffles the
+    batches. Every epoch has every pair once. The last 20 batches of the plan are about equally
+    full, so that no batch is a small remainder.
 
     Args:
         source_lengths: Number of tokens of each source sentence, with `</s>`.
@@ -59,7 +60,7 @@ class TokenBatchSampler(Sampler[list[int]]):
             None means no bound.
         world_size: Number of processes that share an effective batch.
         accumulation_steps: Minimum number of micro-batches of each process in one effective batch.
-            The sampler uses more if a micro-batch would otherwise exceed `max_padded_tokens`.
+            If a micro-batch would otherwise exceed `max_padded_tokens`, the sampler uses more.
         seed: Seed of the random draws of all epochs.
 
     Raises:
@@ -93,17 +94,17 @@ class TokenBatchSampler(Sampler[list[int]]):
         )
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
-        # (num_batches + 1,): the first position of each batch, and N at the end.
+        # (num_batches + 1,): the first position of each batch in the plan, and N at the end.
         self._starts = _cut_evenly(lengths[order], limits)
         batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
-        # (N, 2): the lengths at each position. Each batch is sorted by the longer side, longest
-        # first.
+        # (N, 2): the source length and the target length at each position of the plan. Each batch
+        # is sorted by the longer side, longest first.
         self._lengths = lengths[order]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
-        # (N,): an id for each row. Rows with the same two lengths have the same id.
+        # (N,): the length id of each row. Rows with the same two lengths have the same length id.
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
-        # (N,): all positions, sorted by the id of their lengths.
+        # (N,): all positions of the plan, sorted by the length id at each position.
         self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
             accumulation_steps = max(
@@ -147,7 +148,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         self.epoch = epoch
 
     def start_at(self, update: int) -> None:
-        """Skip the first `update` effective batches, but only in the next iteration."""
+        """Skip the effective batches before index `update`, but only in the next iteration."""
         self._first_update = update
 
     def __len__(self) -> int:
@@ -157,11 +158,11 @@ class TokenBatchSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = rng.permutation(len(self._lengths))
-        # Pairs with the same two lengths exchange their positions at random. An example, with one
-        # length for each pair: rows 0, 1, 2, 3 have the lengths 3, 5, 3, 5, and so the length ids
-        # 0, 1, 0, 1. The plan has two positions for length 3 and then two positions for length 5.
-        # If `drawn` is 3, 0, 2, 1, the positions for length 3 get rows 0 and 2, in the order of
-        # `drawn`. The positions for length 5 get rows 3 and 1.
+        # Pairs with the same two lengths exchange their positions at random. For simplicity, this
+        # example gives each pair only one length: rows 0, 1, 2, 3 have the lengths 3, 5, 3, 5, and
+        # so the length ids 0, 1, 0, 1. The plan has two positions for length 3 and then two
+        # positions for length 5. If `drawn` is 3, 0, 2, 1, the positions for length 3 get rows 0
+        # and 2, in the order of `drawn`. The positions for length 5 get rows 3 and 1.
         rows = np.empty_like(drawn)
         rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
         first = self._first_update
@@ -190,7 +191,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """Return the fewest accumulation steps so that all micro-batches fit `max_padded_tokens`.
+        """Return the fewest accumulation steps with which micro-batches fit `max_padded_tokens`.
 
         Raises:
             ValueError: A single pair exceeds `max_padded_tokens`.
@@ -233,11 +234,11 @@ def _stack_lengths(
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    The shorter side is ignored, so that the batches can change between epochs. In each epoch, only
-    pairs with the same source length and the same target length exchange their positions. If the
-    pairs were also sorted by the shorter side, all pairs with the same two lengths would be in one
-    batch. Exchanges within a batch would not change the batch, so every epoch would have the same
-    batches.
+    The shorter side is ignored, so that the batches can change between epochs. The sampler lets a
+    pair exchange its position only with pairs of the same source length and the same target length.
+    If the pairs were also sorted by the shorter side, usually all pairs of a pool with the same two
+    lengths would be in one batch. An exchange within a batch does not change the batch. So a corpus
+    of only one pool would have almost the same batches in every epoch.
 
     Pools are alternately sorted in ascending and in descending order, so that the lengths are
     similar where two pools meet.
@@ -256,11 +257,12 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
     """Return the keys (2, N) by which `np.lexsort` sorts pairs before they are cut into batches.
 
-    Pairs are sorted by the length of their longer side, and then by source length minus target
-    length. The order of the difference is ascending for one length of the longer side and
-    descending for the next length. So neighbors are still similar where the length of the longer
-    side changes. Pairs with a long source and pairs with a long target are not mixed. So
-    micro-batches have less padding than after sorting by the sum of both lengths.
+    Pairs are sorted by the length of their longer side. Pairs with the same longer length are
+    sorted by their difference, source length minus target length. The differences are in ascending
+    order for an odd longer length, and in descending order for an even one. So neighboring pairs
+    are still similar where the longer length changes. Pairs with a long source and pairs with a
+    long target are not mixed, so micro-batches have less padding than after sorting by the sum of
+    both lengths.
 
     Args:
         lengths: (N, 2) source and target lengths.

@@ -65,7 +65,7 @@ class StreamSettings:
 
     @property
     def limits(self) -> np.ndarray:
-        """The largest source, target and padded token counts of one micro-batch, (3,)."""
+        """Maximum numbers of source, target and padded tokens in any one micro-batch, (3,)."""
         return np.array(
             [self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf]
         )

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports of a trained model: to Marian (for use with plain transformers) and to CTranslate2.
 
-Only the export to CTranslate2 needs the extra `export`.
+Only the export to CTranslate2 needs the `export` extra.
 """
 
 from ..extras import gone

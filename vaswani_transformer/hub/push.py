@@ -127,7 +127,7 @@ def push_model(
 
 
 def published_files(folder: Path) -> list[Path]:
-    """List those files in a folder that a push would upload.
+    """List the files that a push of a folder would upload.
 
     Raises:
         FileNotFoundError: If the config names code that the folder lacks.
@@ -195,7 +195,7 @@ def upload(
 
 
 def _code(folder: Path) -> set[Path]:
-    """Return the code files that the config of a folder names, and the files that these import."""
+    """Return the code files listed in a folder's config, and the files that they import."""
     config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
     references = [
         *(config.get("auto_map") or {}).values(),

@@ -7,7 +7,7 @@
 - `metrics` scores translations against references.
 - `evaluate` evaluates a model on a test set with these metrics, and reads and describes results.
 
-This file imports none of these modules, because `metrics` needs the extra `eval`. The other modules
+This file imports none of these modules, because `metrics` needs the `eval` extra. The other modules
 can be imported with only the packages that the model itself needs.
 """
 

@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Export to CTranslate2, and the paper's exact beam search (section 6.1), computed by CTranslate2.
+"""Export models to CTranslate2, and run exactly the paper's beam search with CTranslate2.
 
-CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha,
-and it stops after a fixed number of finished hypotheses. So the search of this module has three
-stages:
+`generate` runs the paper's beam search (section 6.1). CTranslate2 keeps the same beams as
+`generate` in each step. But CTranslate2's own length penalty is length^alpha, and CTranslate2 stops
+after a fixed number of finished hypotheses. So the search of this module has three stages:
 
 1. CTranslate2 searches up to a horizon, a number of tokens. It returns all hypotheses with their
    log-probabilities. Some are finished, and others are still running after the last step.

@@ -4,7 +4,7 @@
 
 All keys of results begin with `test_`. The rest of the key comes from the results of
 `metrics.score_translations`, from `DECODING`, or from `evaluate_model` itself. Computing results
-needs the extra `eval`; reading them needs no extra.
+needs the `eval` extra; reading them needs no extra.
 """
 
 from __future__ import annotations

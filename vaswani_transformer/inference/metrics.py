@@ -78,7 +78,7 @@ def score_translations(
     """Score translations at corpus level, on a scale from 0 to 100, with `inference.METRICS`.
 
     Args:
-        hypotheses: One detokenized translation for each sentence.
+        hypotheses: One translation for each sentence, detokenized unless `tokenized` is True.
         references: One reference for each sentence, or a list of references for each.
         target_language: Language code. It decides how BLEU splits words. None uses the rules of
             English.
@@ -210,7 +210,7 @@ def corpus_paper_bleu(
     Args:
         hypotheses: One translation for each sentence.
         reference_streams: One list of all first references, one of all second references, and so
-            on. An entry is None if its sentence has fewer references.
+            on. An entry is None if its sentence has fewer references than there are lists.
         target_language: Language code, as in `tokenize_for_paper_bleu`.
 
     Returns:

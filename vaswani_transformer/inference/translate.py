@@ -165,7 +165,8 @@ def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
     """Return hypotheses with the scores of beam search.
 
-    Hypotheses of length 0 are dropped, because they only fill up a list of too few hypotheses.
+    Hypotheses of length 0 are dropped. If the search finds fewer hypotheses than requested, it pads
+    its list with them.
     """
     scored = []
     for each in found:
@@ -455,7 +456,7 @@ def part_of(output_file: str | Path) -> Path:
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Truncate OUTPUT.part after its last complete chunk, and return the number of lines left.
+    """Truncate OUTPUT.part after its last complete chunk, and return the number of lines kept.
 
     Thus the remaining input forms the same chunks, and so the same batches, as in an uninterrupted
     run. If `resume` is False, delete OUTPUT.part instead and return 0.

@@ -206,7 +206,8 @@ class CostCallback(TrainerCallback, ExportableState):
     def lap(self) -> float | None:
         """Return the tokens per second since the last call, or None if there were no tokens.
 
-        Source and target tokens of all processes count. Call `settle` first to add them up.
+        The source and target tokens of all processes are counted together. Call `settle` first to
+        add up these tokens.
         """
         now = time.perf_counter()
         num_tokens = self.source_tokens + self.target_tokens

@@ -225,9 +225,10 @@ def padded_tokens_that_fit(
     """Return how many padded tokens of both sides fit into 3/4 of a GPU's free memory.
 
     The number is rounded down to a power of two, so that a resumed run finds the same number. The
-    weights are already on the GPU. The estimate consists of 18 bytes for each weight (gradient,
-    Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes per token that are kept for
-    the backward pass. Attention weights do not count, because the sdpa kernels keep none.
+    weights are already on the GPU. The memory needed besides them is estimated as 18 bytes for each
+    weight (gradient, Adam, DDP's copy, half precision), 1 GiB for the loss, and the bytes per token
+    that are kept for the backward pass. Attention weights do not count, because the sdpa kernels
+    keep none.
     """
     # Bytes per target token that a layer keeps for the backward pass: 12 D for 3 inputs of
     # LayerNorm, 12 D for 3 inputs of projections, and 3 D for 3 dropout masks. The layer also keeps
@@ -318,7 +319,8 @@ def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
 def default_workers(use_cpu: bool) -> int:
     """Return how many processes load batches by default: at most 4 for a GPU, none for a CPU.
 
-    The training processes of a machine share its cores.
+    For a GPU, the number is also at most this process's share of the machine's cores. The training
+    processes of a machine share its cores equally.
     """
     if use_cpu or not torch.cuda.is_available():
         return 0

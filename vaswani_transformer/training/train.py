@@ -115,7 +115,7 @@ def train(
     with lock:
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
         # A finished run may have a model, but no checkpoint. If the recipe has not changed, nothing
-        # is left to train, and the resume only returns the results. If the recipe has changed, for
+        # is left to train, and resuming only returns the results. If the recipe has changed, for
         # example to more updates, `take_up_checkpoint` raises an error for the missing checkpoint,
         # so that the model is not deleted.
         has_model = (output_dir / WEIGHTS_FILE).is_file()
@@ -197,10 +197,10 @@ def fit_to_minutes(
     num_proc: int | None = None,
     **options: Any,
 ) -> Recipe:
-    """Return the recipe with as many updates as fit into these minutes on this machine.
+    """Return the recipe with as many updates as fit into `minutes` minutes on this machine.
 
     The first updates of a training in a temporary folder are timed. The timing takes a twentieth of
-    the minutes. A tenth of the minutes is reserved for validations and checkpoints.
+    `minutes`. A tenth of `minutes` is reserved for validations and checkpoints.
 
     Args:
         recipe: What to train.

@@ -241,9 +241,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     # ---- data of an update ----
 
     def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # the loop only iterates over it
-        """Return the loader of this process's micro-batches, which are bounded by tokens.
+        """Return the loader of this process's micro-batches.
 
-        The batches of a dataset that has no length and is no stream are bounded by sentences.
+        The size of a micro-batch is limited by the number of tokens. But if the dataset has no
+        length and is not a stream, the size is limited by the number of sentences.
         """
         if isinstance(self.train_dataset, datasets.IterableDataset):
             self._train_loader = load_stream(
@@ -296,7 +297,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def set_initial_training_values(
         self, args: TrainingArguments, dataloader: DataLoader[Any]
     ) -> tuple[Any, ...]:
-        """Compute the number of updates, and convert a warm-up given as a fraction to updates."""
+        """Compute the number of updates.
+
+        If the warm-up is given as a fraction of the updates, convert it to a number of updates.
+        """
         *values, max_steps = super().set_initial_training_values(args, dataloader)
         args.warmup_steps = args.get_warmup_steps(max_steps)
         return *values, max_steps
@@ -403,8 +407,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         training. The time and the numbers of tokens in this entry also cover the part of the
         training before a resume.
 
-        Before `Trainer` logs `loss` or `train_loss`, it calls `store_flos`. So `cost` has already
-        added up the tokens of all processes.
+        Before `Trainer` logs `loss` or `train_loss`, it calls `store_flos`, which makes `cost` add
+        up the tokens of all processes. So `log` can read these sums from `cost`.
         """
         if "loss" in logs:
             if torch.is_tensor(self._nll_since_log):
