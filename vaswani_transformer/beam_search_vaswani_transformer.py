@@ -8,9 +8,9 @@ The searches give the same results as the loops of transformers, and copy less. 
 the batch once its result is final. Each step stores only the newest tokens and their parent beams.
 At the end, the hypotheses are read back from what the steps have stored.
 
-Shapes: B sentences of the batch, A sentences still searched, N beams, R = A * N rows, C candidates
-of a step, n hypotheses to return, P length of the prompt, L tokens so far, T steps, V vocabulary, E
-end tokens.
+Shapes: B = sentences of the batch, A = sentences that are still searched, N = beams,
+R = A * N rows, C = candidates of a step, n = hypotheses to return for each sentence, P = length of
+the prompt, L = tokens so far, T = steps, V = vocabulary, E = end tokens.
 """
 
 import math
@@ -100,8 +100,8 @@ def gnmt_length_penalty(
     Args:
         length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
         alpha: Exponent. With 0 the score is the log-probability. Larger values favor longer output.
-        offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and
-            transformers.
+        offset: The constant c in ((c + length) / (c + 1))^alpha. 0 gives length^alpha, as in
+            fairseq and transformers.
 
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
@@ -266,9 +266,9 @@ def can_search(
         return False
 
     given = {name for name, value in arguments.items() if value is not None}
-    # The searches do not support `synced_gpus=True`. So `synced_gpus=False` counts as not given.
-    # The searches always use a cache. So `use_cache=False` also counts as not given, and the
-    # condition below then leaves the call to transformers.
+    # The searches do not support `synced_gpus=True`, and they always use a cache. So the condition
+    # below leaves a call to transformers if `synced_gpus` is given or `use_cache` is not given. For
+    # both arguments, False counts as not given.
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     if not {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS:
         return False
@@ -276,7 +276,7 @@ def can_search(
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
-    """Return True if `criterion` allows all hypotheses that the searches in this file allow."""
+    """Return True if `criterion` never stops a hypothesis that `Search` would continue."""
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
@@ -433,8 +433,8 @@ class Search:
         # The decoder has two more counters, `decoder._position` and `decoder.length`. They also
         # count the prompt, while `_step_index` starts at 0. A step increments `_step_index` (in
         # `_advance`) and `decoder._position` (in `decoder.step`), so a replayed graph increments
-        # these two. `decoder.length` is a Python number for the code between steps; `_run`
-        # increments it.
+        # these two. `decoder.length` is a Python number that no code inside a graph reads. `_run`
+        # increments `decoder.length` after each step.
         self._step_index: torch.Tensor | int = 0
         if task.decoder.is_static:
             self._step_index = limits.new_zeros(1)
@@ -547,8 +547,9 @@ class BeamSearch(Search):
         # one of the E end tokens. So at least N candidates without an end token remain.
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
         shape = len(task.limits), num_beams
-        # Finished hypotheses, best first: their scores (B, N), -inf if there is none, and for each
-        # its length, its last token and the beam that this token continues (B, N, 3).
+        # Finished hypotheses, best first. `_scores` (B, N) has their scores, and -inf for each
+        # hypothesis that is missing. `_endings` (B, N, 3) has, for each hypothesis, its length, its
+        # last token and the beam that this token continues.
         self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.decoder.dtype)
         self._endings = task.limits.new_zeros(*shape, 3)
         # (A, N) log-probabilities of running hypotheses. All beams begin with the same prompt, so
@@ -557,16 +558,16 @@ class BeamSearch(Search):
         self._running[:, 1:] = _EXCLUDED
 
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Search all sentences, and return their n best hypotheses.
+        """Run the search, and return the n best hypotheses of each sentence.
 
         Args:
             padding: Id that fills the positions after the end of a hypothesis.
 
         Returns:
             Three tensors. The first has the prompts with the hypotheses (B * n, P + T). The second
-            has the `beam_indices` of transformers (B * n, T): for each token, which of the B * N
-            rows it continues, and -1 after the end. The third has the scores (B * n,), -inf if
-            there is no hypothesis.
+            has the `beam_indices` of transformers (B * n, T): for each token, the row that the
+            token continues, and -1 after the end. There are B * N such rows, one for each beam of
+            each sentence. The third has the scores (B * n,), -inf if there is no hypothesis.
         """
         self._run()
         num_wanted = self._rule.num_wanted
@@ -712,7 +713,7 @@ class GreedySearch(Search):
         self._padding = padding
 
     def run(self) -> torch.Tensor:
-        """Search all sentences, and return the prompts with the generated tokens (B, P + T)."""
+        """Run the search, and return the prompts with the generated tokens (B, P + T)."""
         self._run()
         tokens = self._history[:, :, 0, 0].T  # (B, T)
         limits = self._task.limits.unsqueeze(1)

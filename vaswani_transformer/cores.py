@@ -28,10 +28,10 @@ _SPARE = 0.25
 
 @contextlib.contextmanager
 def share_cores() -> Iterator[None]:
-    """Let torch's waiting threads sleep while other processes need their cores.
+    """In a `with` block, let torch's waiting threads sleep while other processes need their cores.
 
-    Results do not change. The block runs as usual if torch has one thread, if there is no
-    /proc/stat, or if the environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
+    Results do not change. This context manager has no effect if torch has one thread, if there is
+    no /proc/stat, or if the environment sets OMP_WAIT_POLICY or GOMP_SPINCOUNT.
     """
     is_set = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
     if torch.get_num_threads() == 1 or is_set or not _STAT.exists():

@@ -305,8 +305,9 @@ class _MaskedScale(torch.autograd.Function):
 class Int8Linear(nn.Module):
     """Linear layer with an int8 weight and dynamically quantized activations.
 
-    The weight has one scale per output. All activations of a call share one scale, so the result
-    for a sentence depends slightly on the other sentences of its batch.
+    Each row of the weight (one row per output feature) has its own scale. All activations of a call
+    share one scale, so the result for a sentence depends slightly on the other sentences of its
+    batch.
 
     Args:
         weight: (O, I) in fp32.
@@ -356,7 +357,7 @@ class Int8Linear(nn.Module):
 def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
     """Return `weight` (O, I) in int8 and `bias` (O,), packed for torch's int8 kernels.
 
-    Each output of the weight has its own scale.
+    Each row of the weight (one row per output feature) has its own scale.
     """
     scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
     before = torch.backends.quantized.engine

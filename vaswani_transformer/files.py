@@ -35,7 +35,7 @@ TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
 STATE_FILE = "trainer_state.json"
 SNAPSHOT_FOLDER = "snapshots"
 STAGING_FOLDER = "_unfinished"
-# The next two are files of checkpoints; no other folder has them.
+# The files with the next two names occur only in the folders of checkpoints.
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
 
@@ -52,7 +52,7 @@ class RunFile(NamedTuple):
         overwritten: Whether `--overwrite` deletes the files. Without `--overwrite`, no run starts
             in a folder that has such files.
         on_hub: Whether `push` uploads the files.
-        copied: Whether `average` copies the files from the model of its last input to the averaged
+        copied: Whether `average` copies the files from the last of its input models to the averaged
             model.
     """
 
@@ -336,8 +336,8 @@ def check_outputs(
     """Refuse outputs that cannot be written, or would replace another file of the command.
 
     Args:
-        outputs: Files to write, by their names in error messages. None means no file, and "-"
-            means stdout.
+        outputs: Files to write. The keys are the names of the outputs in error messages, and the
+            values are paths. None means no file, and "-" means stdout.
         inputs: Files that the command reads. None means no file, and "-" means stdin.
 
     Raises:

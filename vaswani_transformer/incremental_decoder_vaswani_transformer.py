@@ -471,8 +471,9 @@ class IncrementalDecoder:
     ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Return additive masks of self-attention and cross-attention, and update the ancestors.
 
-        An ancestor is the beam that wrote a token of the past. Each beam gets the ancestors of its
-        parent, and is itself the ancestor of its newest token. For example, with two beams:
+        A beam has one ancestor for each token of its hypothesis: the beam that wrote the token to
+        the cache. In a step, each beam copies the ancestors of its parent, and appends itself as
+        the ancestor of its newest token. For example, with two beams:
 
             tokens 0 and 1, parents (0, 1):    ancestors of beam 0: 0 0      of beam 1: 1 1
             token 2, parents (1, 1):           ancestors of beam 0: 1 1 0    of beam 1: 1 1 1
@@ -512,8 +513,9 @@ class IncrementalDecoder:
     def _write(self, cache: torch.Tensor, dim: int, new: torch.Tensor) -> None:
         """Write the entries of the newest token into `cache` along `dim`.
 
-        On a CPU, the new entries become the last ones, because `cache` ends with the newest token.
-        On an accelerator, `cache` has its whole capacity, and the new entries are at `_position`.
+        On a CPU, `cache` ends with the position of the newest token, so the new entries are written
+        to its end. On an accelerator, `cache` also has room for later tokens, so the new entries
+        are written to the position `_position`.
 
         Args:
             cache: Ancestors, or keys and values of a layer.

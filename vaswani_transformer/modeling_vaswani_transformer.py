@@ -182,7 +182,7 @@ class MultiHeadAttention(nn.Module):
         """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D).
 
         Without `key_value_states`, the hidden states attend to themselves. `past_key_values` is the
-        name of `cache` in transformers before 5.24.
+        same as `cache`, under the name that transformers used before 5.24.
 
         Returns:
             Output (B, L, D) and attention weights (B, H, L, S). The weights are None if the backend
@@ -823,7 +823,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
                 the causal mask.
             encoder_outputs: The encoder's output for this source from an earlier call. If it is
                 given, the encoder does not run.
-            past_key_values: The name of `cache` in transformers before 5.24.
+            past_key_values: Same as `cache`, under the name that transformers used before 5.24.
             inputs_embeds: (B, S, D) embeddings before scaling, instead of `input_ids`.
             decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of
                 `decoder_input_ids`.
@@ -869,10 +869,10 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
 
 
 class _LossKwargs(TransformersKwargs, total=False):
-    """Keyword arguments of the translation model's forward that its signature must not name.
+    """Keyword arguments of the translation model's `forward` that must not appear in its signature.
 
-    If an argument of the signature has "label" in its name, transformers' trainers take it for a
-    column of labels.
+    If an argument in the signature has "label" in its name, transformers' trainers take the
+    argument for a column of labels.
     """
 
     label_smoothing_factor: float

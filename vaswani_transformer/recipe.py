@@ -355,7 +355,7 @@ class Recipe:
 
     @property
     def decides_by_validation(self) -> bool:
-        """True if a validation figure decides which weights are kept, or when the training ends."""
+        """True if validation figures decide which weights to keep or when to end the training."""
         return self.load_best_model_at_end or self.early_stopping_patience is not None
 
     @property
@@ -712,7 +712,7 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's values without its languages, for other training data than the recipe's.
+    """Return a recipe's values, minus its languages, for use with other training data.
 
     A recipe without languages keeps its name and description. In other recipes, the name and the
     description are replaced if the recipe has a dataset, or if its languages differ from those in

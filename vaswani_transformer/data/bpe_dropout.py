@@ -90,10 +90,10 @@ class BpeDropout:
         """Return the source and target lengths (N,) that the rows have on average with dropout.
 
         The lengths are estimates. Each length without dropout is multiplied by the mean growth of
-        the source or target lengths, measured on a sample of rows. A row keeps its lengths without
-        dropout if its estimated source length, target length or sum of both would exceed the
-        maximum of the same quantity in `dataset`. So if all rows fit a limit without dropout, they
-        also fit the limit with the returned lengths.
+        the source or target lengths, measured on a sample of rows. If a row's estimated source
+        length, target length or sum of both exceeds the maximum of the same quantity in `dataset`,
+        the row's lengths without dropout are returned instead. So if all rows fit a limit without
+        dropout, they also fit the limit with the returned lengths.
         """
         sample = np.linspace(
             0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int
@@ -140,8 +140,8 @@ class BpeDropout:
 
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
         them. In a piece of n symbols, at most n - 1 merges can be made. Before each merge that is
-        made, the algorithm can leave out fewer than n merges, because n symbols have fewer than n
-        pairs of neighbors.
+        made, the algorithm leaves out at most n - 1 merges, because n symbols have only n - 1 pairs
+        of neighbors.
         """
         left_out: list[int] = []
         # The distances between left-out merges have a geometric distribution.
@@ -185,7 +185,7 @@ class BpeDropout:
 
 
 class RedrawnPairs(Dataset[dict[str, Any]]):
-    """Dataset of tokenized pairs that have new subwords in each epoch."""
+    """Dataset of tokenized pairs that are split into subwords again in each epoch."""
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout

@@ -65,7 +65,8 @@ def load_corpus(
         cache_dir: Folder of the Arrow files. None means the cache of `datasets`.
 
     Returns:
-        The pairs in the order of their origin. Pairs with blank sentences are included.
+        The pairs, in the order in which they appear in the files or the dataset. Pairs with blank
+        sentences are included.
 
     Raises:
         ValueError: If no origin or more than one is given, a file is empty or not UTF-8, text files

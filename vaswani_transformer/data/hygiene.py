@@ -101,9 +101,10 @@ def find_removable(
 
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
-        report: `num_pairs`, the number of pairs for each reason, and `overlaps`. `overlaps` is a
-            list with one entry for each held-out set: the set's `name`, its `num_pairs`, and the
-            numbers of its `pairs` and of its `sources` that are also in the training text.
+        report: `num_pairs` is the number of training pairs. For each reason, the report has the
+            number of pairs to remove, under the name of the reason. `overlaps` is a list with one
+            entry for each held-out set: the set's `name`, its `num_pairs`, and the numbers of its
+            `pairs` and of its `sources` that are also in the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]
@@ -134,7 +135,7 @@ def find_removable(
 
 
 def _is_repeated(values: np.ndarray) -> Any:
-    """Return a mask that is True for values that occurred earlier."""
+    """Return a mask that is True for each value that also occurs at a lower index."""
     first = np.unique(values, return_index=True)[1]
     return np.bincount(first, minlength=len(values)) == 0
 
@@ -237,7 +238,7 @@ def clean_files(
 
 def _hash_files(source: str | Path, target: str | Path) -> Sides:
     index_aligned(source, target, sys.maxsize)  # raises an error if the line counts differ
-    # Forks hash texts in the same way as this process, and need not import anything.
+    # Forked processes compute the same hashes as this process, and need not import anything.
     with multiprocessing.get_context("fork").Pool(2) as pool:
         return pool.map(_hash_file, [source, target])
 

@@ -132,8 +132,8 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 def _rows(dataset: Any) -> Iterable[Any]:
     """Return the rows of a dataset as an iterable.
 
-    Anything but a `datasets.Dataset` is read by index, because an object whose `__getitem__` never
-    raises IndexError would iterate forever.
+    Any object that is not a `datasets.Dataset` is read by index, from 0 to its length - 1. If its
+    `__getitem__` never raises IndexError, an iteration over the object itself would never end.
     """
     return (
         dataset

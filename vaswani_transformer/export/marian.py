@@ -186,7 +186,8 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
     """Return the generation config for transformers that comes closest to section 6.1's search.
 
-    All other settings are those of the model's generation config.
+    This function sets the maximum length, the number of beams, the length penalty and early
+    stopping. It copies all other settings of transformers from the model's generation config.
     """
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
@@ -203,8 +204,8 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
         # transformers' penalty is length^alpha. It approximates the paper's penalty if the paper's
-        # alpha is multiplied by a factor below 1. This factor is the slope of log((5 + n) / 6) over
-        # log(n). The slope is n / (5 + n), about 0.7 for sentences of 12 tokens.
+        # alpha is multiplied by a factor below 1. This factor is the slope of log((5 + n) / 6) as a
+        # function of log(n). The slope is n / (5 + n), about 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Load a trained model, or a model of another architecture, with its tokenizer.
+"""Load a trained model of this package, or a model of another architecture, with its tokenizer.
 
 A model must have all its weights. Remote code never runs. Weights of this package's models must be
 safetensors files.

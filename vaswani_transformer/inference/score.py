@@ -159,7 +159,7 @@ def score_files(
     output_file: str | Path = STANDARD_STREAM,
     **options: Any,
 ) -> int:
-    """Score the lines of two files and return their number.
+    """Score the line pairs of two files, and return the number of pairs.
 
     The output has JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`. The
     output file appears, or replaces an older one, only when it is complete. "-" is stdin or stdout.

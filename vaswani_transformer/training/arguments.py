@@ -16,7 +16,7 @@ logger = logging.get_logger(__name__)
 
 
 def _as_in_recipe(name: str) -> Any:
-    """Return a field with the default and the help text of the recipe's field of this name."""
+    """Return a field with the default and the help text of the recipe field `name`."""
     known = Recipe.__dataclass_fields__[name]
     return field(default=known.default, metadata={"help": known.metadata["help"]})
 

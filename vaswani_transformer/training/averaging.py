@@ -182,10 +182,11 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 
 
 def _newest_snapshots(run: Path) -> list[Path]:
-    """Return as many of a run's newest snapshots as its recipe averages, oldest first.
+    """Return the newest snapshots of a run, sorted from the oldest to the newest.
 
-    A run may have more snapshots while it trains. If there is no recipe, or if the recipe averages
-    no snapshots, return all snapshots.
+    The recipe of the run sets the number of returned snapshots in `num_averaged_snapshots`. While a
+    run trains, it may have more snapshots. If there is no recipe, or if this number is 0, return
+    all snapshots.
     """
     recipe = read_json(run / RECIPE_FILE) if (run / RECIPE_FILE).is_file() else {}
     num_averaged = recipe.get("num_averaged_snapshots") or 0

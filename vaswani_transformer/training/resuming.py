@@ -338,8 +338,8 @@ class ResumableTrainer(Seq2SeqTrainer):
         """Raise ValueError if the loss or a gradient is NaN or infinite.
 
         This method waits for the device. So on an accelerator, it is called only at the end of the
-        training and before a log, an evaluation or a checkpoint. Thus no log, evaluation or
-        checkpoint is made from diverged weights.
+        training, and before a log line is written, an evaluation is run or a checkpoint is saved.
+        Thus no log line, evaluation or checkpoint is made from diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -409,9 +409,10 @@ class ResumableTrainer(Seq2SeqTrainer):
             raise KeyboardInterrupt
 
     def _bring_sums(self, grad_norm: Any) -> Any:
-        """Copy the sums since the last log and the gradient norm to the CPU, and return the norm.
+        """Copy the gradient norm and all running sums to the CPU, and return the norm.
 
-        All of them are copied together, so the CPU waits for the device only once.
+        The running sums are those of losses and of gradient norms. All values are copied together,
+        so the CPU waits for the device only once.
         """
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
         copied = iter(
@@ -518,7 +519,10 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- the end ----
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """End the training as `Trainer` does, but average the unlogged loss over all processes."""
+        """End the training as `Trainer` does, but average the remaining loss over all processes.
+
+        The remaining loss is the loss since the last log line.
+        """
         if self._resumed_from is not None:
             self._restore_progress(self._resumed_from)
         self._check_finite()
