@@ -407,6 +407,7 @@ def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_t
 # ---- without network, files or cache ----
 
 
+@pytest.mark.heavy
 def test_cached_repo_works_offline(offline, expected):
     assert offline["remote"] == offline["installed"] == expected[:3]
     assert offline["never loaded"]["code"] == 2

@@ -324,7 +324,7 @@ def common_mates(before, after):
     return sum(shares) / len(shares)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_pairs_of_a_small_corpus_meet_others_in_the_next_epoch(real_lengths):
     """Of `multi30k-tiny`, where 72 % were the same in release 0.1.0."""
     lengths = real_lengths("multi30k/tok/train.lc.norm.tok.{}", 9700)
