@@ -49,7 +49,7 @@ for python in "${@:-python3}"; do
 
     echo "== the extras, and the fast tests of the sdist on the installed package"
     "$bin/pip" install --quiet --constraint constraints.txt "$wheel[dev]"
-    OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false "$bin/python" -m pytest -q -n "${TEST_WORKERS:-2}" --dist worksteal \
+    OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false "$bin/python" -m pytest -q -n "${TEST_WORKERS:-2}" --dist loadfile \
         -m "not slow and not heavy"
 
     echo "== the quickstart"

@@ -29,8 +29,9 @@ if git rev-parse --is-inside-work-tree > /dev/null 2>&1; then
 else
     echo "no git checkout: style, types and spelling are not checked" >&2
 fi
-# Start one worker per core. Each worker computes with one thread, which is fastest for tiny models.
+# Start one worker more than there are cores, because tests sometimes wait. Each worker computes with one thread, which is
+# fastest for tiny models.
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 unset PYTHONDONTWRITEBYTECODE  # else every worker and process compiles our files again
-exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(len(os.sched_getaffinity(0)))')}" \
+exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(1 + len(os.sched_getaffinity(0)))')}" \
     --dist loadfile -m "$markers" "$@"

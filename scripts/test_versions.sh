@@ -36,4 +36,4 @@ fi
 import platform, tokenizers, torch, transformers
 print('Python', platform.python_version(), 'torch', torch.__version__, 'transformers', transformers.__version__, 'tokenizers', tokenizers.__version__)"
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
-exec "$environment/bin/python" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal -m "not slow and not heavy" "${@:2}"
+exec "$environment/bin/python" -m pytest -n "${TEST_WORKERS:-2}" --dist loadfile -m "not slow and not heavy" "${@:2}"

@@ -5,8 +5,8 @@
 import json
 
 import pytest
-from tiny import make_config, make_model
-from transformers import AutoConfig, AutoModelForSeq2SeqLM
+from tiny import make_config
+from transformers import AutoConfig
 
 from vaswani_transformer import VaswaniTransformerConfig
 
@@ -100,19 +100,6 @@ def test_fields_of_a_newer_version_are_kept(tmp_path):
     config.save_pretrained(tmp_path / "again")
     saved = json.loads((tmp_path / "again" / "config.json").read_text())
     assert (saved["query_norm"], saved["sliding"]) == (True, [1, 2])
-
-
-def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, library_log):
-    make_model(source_language="en", target_language="de").save_pretrained(tmp_path)
-    options = {
-        "dtype": "bfloat16",
-        "attn_implementation": "eager",
-        "output_attentions": True,
-        "num_beams": 3,
-    }
-    AutoConfig.from_pretrained(tmp_path, **options)
-    AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="bfloat16", attn_implementation="eager")
-    assert not library_log.records
 
 
 def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):

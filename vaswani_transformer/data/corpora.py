@@ -120,8 +120,9 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Return sentence pairs as a stream with the string columns `source` and `target`.
 
-    The pairs are not stored, except those of "builtin", which are stored in the cache. Arguments
-    and errors are those of `load_corpus`. A file of pairs must be a .jsonl or a .parquet file.
+    The pairs are not stored, except those of "builtin", which are stored in the cache. The
+    arguments are those of `load_corpus`, and so are the errors. A file of pairs must be a .jsonl or
+    a .parquet file.
 
     Two aligned text files are divided into shards of up to 50,000 lines. If the source file or the
     target file is compressed, the two files together are a single shard. A .jsonl file is one
