@@ -89,19 +89,6 @@ def test_installed_config_asks_for_no_remote_pipeline():
     assert make_config(source_language="en", target_language="de").custom_pipelines == {}
 
 
-def test_fields_of_a_newer_version_are_kept(tmp_path):
-    make_config().save_pretrained(tmp_path)
-    saved = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(
-        json.dumps({**saved, "query_norm": True, "sliding": [1, 2]})
-    )
-    config = AutoConfig.from_pretrained(tmp_path)
-    assert config.query_norm is True
-    config.save_pretrained(tmp_path / "again")
-    saved = json.loads((tmp_path / "again" / "config.json").read_text())
-    assert (saved["query_norm"], saved["sliding"]) == (True, [1, 2])
-
-
 def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
     kernel = "kernels-community/flash-attn"
     make_config().save_pretrained(tmp_path)
