@@ -122,6 +122,7 @@ def machine():
         "cores": os.cpu_count(),
     }
     from vaswani_transformer.analysis.cost import measure_matrix_rate
+    from vaswani_transformer.loss_vaswani_transformer import _find_kernel
     from vaswani_transformer.version import __version__
 
     def rate(precision):
@@ -129,6 +130,8 @@ def machine():
         return {"TFLOP/s": measure_matrix_rate(torch.device(DEVICE), PRECISIONS[precision]) / 1e12}
 
     yield {"code": __version__, "data sheet, bf16": DATA_SHEET or "unknown"}
+    has_kernel = _find_kernel(torch.device(DEVICE), torch.bfloat16) is not None
+    yield {"kernel of the loss": "Triton" if has_kernel else "none: operators of PyTorch"}
     for precision in PRECISIONS if IS_GPU else ("fp32",):
         yield attempt({"products in": precision}, rate, precision)
     use_tf32(False)
