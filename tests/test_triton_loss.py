@@ -60,7 +60,7 @@ def interpret():
                 labels[0, 3:] = labels[2] = losses.IGNORE_INDEX
                 states = torch.randn(3, 5, 32).to(getattr(torch, dtype))
                 weight = torch.randn(vocab_size, 32).to(states.dtype)
-                weight[-1] *= 4  # the last block has some of the largest logits
+                weight[-1] = states[0, 0]  # this token's largest logit is in the last block
                 losses._CHUNK_LOGITS = 7 * vocab_size  # three chunks
                 arguments = (states, weight, labels, smoothing)
                 exact = with_gradients(
@@ -103,7 +103,7 @@ def test_kernel_gives_the_losses_and_gradients_of_the_loop():
             assert max(differences) < 1e-6
         for own, loop in zip(*errors, strict=True):
             # The interpreter rounds bfloat16 toward zero, a GPU to the nearest number.
-            assert own <= 1.5 * loop + 1e-6, dtype
+            assert own <= 2 * loop + 1e-6, dtype
 
 
 @pytest.mark.heavy
