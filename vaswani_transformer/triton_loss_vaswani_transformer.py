@@ -35,16 +35,16 @@ def log_sums_and_slopes_(
     """
     num_tokens, vocab_size = logits.shape
     log_sums = torch.empty(num_tokens, 1, device=logits.device)
-    _compute_row[(num_tokens,)](
-        logits,
-        labels,
-        log_sums,
-        logits.stride(0),
-        vocab_size,
-        1.0 - label_smoothing_factor,
-        BLOCK=4096,  # neither this number nor the next was measured on a GPU
-        num_warps=8,
-    )
+    with torch.cuda.device_of(logits):  # Triton launches on the current device
+        _compute_row[(num_tokens,)](
+            logits,
+            labels,
+            log_sums,
+            logits.stride(0),
+            vocab_size,
+            1.0 - label_smoothing_factor,
+            BLOCK=4096,  # not measured on a GPU
+        )
     return log_sums
 
 
