@@ -565,9 +565,10 @@ class BeamSearch(Search):
 
         Returns:
             Three tensors. The first has the prompts with the hypotheses (B * n, P + T). The second
-            has the `beam_indices` of transformers (B * n, T): for each token, the row that the
-            token continues, and -1 after the end. There are B * N such rows, one for each beam of
-            each sentence. The third has the scores (B * n,), -inf if there is no hypothesis.
+            has the `beam_indices` of transformers (B * n, T): for each token, the number of the
+            beam that the token continues, and -1 after the end. The beams of all sentences are
+            numbered together, from 0 to B * N - 1. The third has the scores (B * n,), -inf if there
+            is no hypothesis.
         """
         self._run()
         num_wanted = self._rule.num_wanted

@@ -60,7 +60,7 @@ class StreamSettings:
 
     @property
     def num_readers(self) -> int:
-        """Number of readers of each process: its workers, or 1 if the process itself reads."""
+        """Number of readers that each process has: its workers, or 1 if it reads itself."""
         return max(1, self.num_workers)
 
     @property
