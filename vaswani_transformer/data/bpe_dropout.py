@@ -155,9 +155,9 @@ class BpeDropout:
     def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
         """Merge the bytes of a piece by algorithm 1 of Provilkov et al., and return token ids.
 
-        `left_out` has the numbers of the merges that are skipped at random. Each step makes the best
-        merge that is not skipped. Once a merge is made, every merge that was skipped before can be
-        made again.
+        `left_out` has the numbers of the merges that are skipped at random. Each step makes the
+        best merge that is not skipped. Once a merge is made, every merge that was skipped before
+        can be made again.
         """
         symbols = list(piece)
         ranks = [
