@@ -191,7 +191,7 @@ def test_what_the_time_does_not_reach_is_listed(gpu_report, tmp_path, monkeypatc
         """Defined."""
         yield {"row": 1}
         try:
-            time.sleep(30)
+            time.sleep(600)
         except Exception:  # a section that catches everything
             yield {"row": 2}
 
@@ -199,7 +199,7 @@ def test_what_the_time_does_not_reach_is_listed(gpu_report, tmp_path, monkeypatc
     started = time.monotonic()
     gpu_report.run_sections(["waits", "later"], tmp_path, 0.01)
     report = read(tmp_path)
-    assert time.monotonic() - started < 10 and report["not_reached"] == ["waits", "later"]
+    assert time.monotonic() - started < 300 and report["not_reached"] == ["waits", "later"]
     assert report["sections"] == {
         "waits": {
             "definition": "Defined.",
