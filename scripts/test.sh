@@ -34,4 +34,4 @@ fi
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 unset PYTHONDONTWRITEBYTECODE  # else every worker and process compiles our files again
 exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(1 + len(os.sched_getaffinity(0)))')}" \
-    --dist loadfile -m "$markers" "$@"
+    --dist loadfile --no-loadscope-reorder -m "$markers" "$@"

@@ -37,6 +37,11 @@ _BROWSER_FLAGS = (
 _BROWSER_FLAGS += "--disable-component-update --disable-sync"
 
 
+def pytest_collection_modifyitems(items):
+    """Put slow tests first, so that at the end no process waits for another one's long file."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish():
     """Leaves what is imported out of the garbage collections that every training ends with, of half
     a second each.
