@@ -713,7 +713,7 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
     add(
         "inputs",
         nargs="+",
-        help="folder of a run, to average its newest snapshots; or several snapshot files or models",
+        help="folder of a run, to average its newest snapshots; or snapshot files or models",
     )
     add("--output-dir", required=True, help="new folder for the averaged model")
 
