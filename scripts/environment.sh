@@ -3,7 +3,7 @@
 # if the command or one of the modules is missing.
 
 install_extras=$1 # extras of pyproject.toml, comma-separated
-probe=$2          # modules that must import, comma-separated
+modules=$2        # modules that must be installed, with spaces between them
 
 if [ -z "${VIRTUAL_ENV:-}" ]; then
     if [ ! -x .venv/bin/python ]; then
@@ -19,7 +19,10 @@ if ! python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
     exit 2
 fi
 
-if ! command -v vaswani-transformer > /dev/null || ! python -c "import $probe" 2> /dev/null; then
+# Looking for the modules takes a moment. Importing them would take seconds.
+all_are_found="import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
+# shellcheck disable=SC2086
+if ! command -v vaswani-transformer > /dev/null || ! python -c "$all_are_found" $modules; then
     echo "Installing the tested versions of constraints.txt ..." >&2
     # Install torch first, by its exact version, so that pip chooses its build for this machine only once.
     python -m pip install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"

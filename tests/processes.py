@@ -127,23 +127,8 @@ def _run(words, folder, environment, *streams):
         sys.exit(1)
 
 
-QUICK_PYTHON = """#!/bin/sh
-case "$2" in
-    "import vaswani_transformer"*)
-        names=$(echo "$2" | sed "s/import //; s/,//g")
-        set -- -c "import sys; from importlib.util import find_spec; assert all(map(find_spec, sys.argv[1:]))" $names
-esac
-exec {python} "$@"
-"""  # noqa: E501
-
-
 def script_environment(folder):
-    """Variables for the project's scripts, whose Python looks for its modules without importing
-    them.
-    """
-    python = Path(folder, "python")
-    python.write_text(QUICK_PYTHON.format(python=sys.executable), encoding="utf-8")
-    python.chmod(0o755)
+    """Variables for the project's scripts, with a folder in front of PATH."""
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path}
 

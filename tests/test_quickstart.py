@@ -16,6 +16,7 @@ from search_checks import MAX_FLIPPED, count_flips
 from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from vaswani_transformer.cli import main
 from vaswani_transformer.data import load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,31 +36,49 @@ def run_quickstart(output_dir, *options, environment):
     return done.stdout
 
 
-SMALLER = """#!/bin/sh
-[ "$1" != evaluate ] || set -- "$@" --dataset builtin --num-beams 1 --max-new-tokens-over-source 0
-[ "$1" != train ] || set -- "$@" --train-source text.en --train-target text.de --vocab-size 300 --d-model 16 --d-ff 16 --num-decoder-layers 1
-exec "{command}" "$@"
-"""  # noqa: E501
+RECORDER = """#!/bin/sh
+[ "$1" != -c ] || exit 0  # a question about the environment
+number=$(ls "{steps}" | wc -l)
+mkdir "{steps}/$number"
+for word; do printf '%s\\n' "$word"; done > "{steps}/$number/words"
+[ "$1" != - ] || cat > "{steps}/$number/program"
+"""
+SMALLER = {
+    "train": "--train-source {0}/text.en --train-target {0}/text.de --vocab-size 300 --d-model 16 "
+    "--d-ff 16 --num-decoder-layers 1",
+    "evaluate": "--dataset builtin --num-beams 1 --max-new-tokens-over-source 0",
+}
 
 
 @pytest.mark.slow
-def test_quickstart_trains_scores_and_translates(tmp_path):
-    """A command of the same name, in front of the real one, makes what takes its time smaller."""
-    command = SMALLER.format(command=Path(sys.executable).with_name("vaswani-transformer"))
+def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
+    """The commands of the script are recorded, made smaller, and run in this process."""
+    steps = tmp_path / "steps"
+    for folder in (steps, tmp_path / "bin"):
+        folder.mkdir()
+    for name in ("python", "vaswani-transformer"):
+        command = tmp_path / "bin" / name
+        command.write_text(RECORDER.format(steps=steps), encoding="utf-8")
+        command.chmod(0o755)
     for number, side in enumerate(("en", "de")):
         (tmp_path / f"text.{side}").write_text(
             "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
         )
-        command = command.replace(f"text.{side}", str(tmp_path / f"text.{side}"))
-    (tmp_path / "vaswani-transformer").write_text(command, encoding="utf-8")
-    (tmp_path / "vaswani-transformer").chmod(0o755)
-    printed = run_quickstart(
-        tmp_path / "run", "--steps", "5", environment=script_environment(tmp_path)
-    )
+    run = tmp_path / "run"
+    printed = run_quickstart(run, "--steps", "5", environment=script_environment(tmp_path / "bin"))
+    assert str(run) in printed.splitlines()[-1]
+    for number in range(3):
+        words = (steps / str(number) / "words").read_text(encoding="utf-8").splitlines()
+        if number < 2:
+            assert main(words + SMALLER[words[0]].format(tmp_path).split()) == 0
+        else:
+            monkeypatch.setattr(sys, "argv", words)
+            exec((steps / "2" / "program").read_text(encoding="utf-8"), {})
+    printed = capsys.readouterr().out
     assert "nrefs:var" in printed
     assert printed.count("  -> ") == 3
-    assert str(tmp_path / "run") in printed.splitlines()[-1]
-    assert "test_sacrebleu" in json.loads((tmp_path / "run" / "test_results.json").read_text())
+    assert "test_sacrebleu" in json.loads((run / "test_results.json").read_text())
+    assert json.loads((run / "train_results.json").read_text())["train_steps"] == 5
 
 
 @pytest.fixture(scope="module")

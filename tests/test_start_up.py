@@ -4,33 +4,79 @@
 test.
 """
 
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import benchmark_start_up as benchmark
 import pytest
 import torch
+from cli_runs import train_arguments
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM
 
 NUM_RUNS = 5
 
 
-@pytest.mark.slow
-def test_import_adds_our_files_and_next_to_nothing_of_the_library():
+OF_EXTRAS = (
+    "datasets accelerate evaluate sacrebleu sacremoses pandas pyarrow matplotlib ctranslate2 "
+)
+OF_EXTRAS += "onnx onnxruntime onnxscript"
+# What is imported by the library and then by us, and what is still possible without the extras.
+PROGRAM = """
+import sys
+{theirs}
+before = set(sys.modules)
+{ours}
+print(*sys.modules)
+print(*(set(sys.modules) - before))
+names = {of_extras!r}.split()
+sys.modules.update(dict.fromkeys(names))
+from vaswani_transformer.export import Translator, export_ctranslate2
+from vaswani_transformer.cli import main
+assert main(["recipes"]) == 0
+for name in names[1:]:
+    del sys.modules[name]
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory):
+    """The process that runs PROGRAM and tries to train."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for name in ("train.en", "train.de"):
+        (folder / name).write_text("A dog.\n", encoding="utf-8")
     ours, theirs = benchmark._IMPORTS
-    program = f"import sys\n{theirs}\nbefore = set(sys.modules)\n{ours}\nprint(*sys.modules)\n"
-    program += "print(*(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    program = PROGRAM.format(ours=ours, theirs=theirs, of_extras=OF_EXTRAS)
+    return subprocess.run(
+        [sys.executable, "-c", program, *train_arguments()],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
+        capture_output=True,
+        text=True,
     )
-    everything, added = ({*line.split()} for line in done.stdout.splitlines()[-2:])
+
+
+@pytest.mark.slow
+def test_import_adds_our_files_and_next_to_nothing_of_the_library(without_extras):
+    everything, added = ({*line.split()} for line in without_extras.stdout.splitlines()[:2])
     assert "vaswani_transformer" in everything
     assert not everything & {"datasets", "evaluate", "matplotlib", "sacrebleu", "peft", "pandas"}
     of_others = {name for name in added if name.split(".")[0] != "vaswani_transformer"}
     # html: Python's list of entities
     assert {name.split(".")[0] for name in of_others} <= {"html", "transformers"}
     assert len(of_others) <= 5
+
+
+@pytest.mark.slow
+def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(
+    without_extras,
+):
+    assert without_extras.returncode == 2
+    assert re.search(r"run `pip install .*\[train\]", without_extras.stderr)
 
 
 def test_loading_draws_no_random_numbers(tmp_path):

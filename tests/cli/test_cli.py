@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console command as a whole: help, errors, and the way from data to translations."""
 
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_runs import refused, train_arguments
+from cli_runs import refused
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
@@ -40,33 +38,6 @@ def test_command_that_left_says_what_to_do(words, script, capsys):
     command = words.split()[0]
     assert f"{command} was removed in 0.3.0. Run `python {script}`" in capsys.readouterr().err
     assert (REPOSITORY / script).is_file()
-
-
-@pytest.mark.slow
-def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(
-    corpus,
-):
-    others = [
-        "accelerate",
-        "evaluate",
-        "sacrebleu",
-        "sacremoses",
-        "pandas",
-        "pyarrow",
-        "matplotlib",
-    ]
-    others += ["ctranslate2", "onnx", "onnxruntime", "onnxscript"]
-    program = (
-        f"import sys\nfor name in {['datasets', *others]!r}: sys.modules[name] = None\n"
-        "from vaswani_transformer.export import Translator, export_ctranslate2\n"
-        "from vaswani_transformer.cli import main\nassert main(['recipes']) == 0\n"
-        f"for name in {others!r}: del sys.modules[name]\nsys.exit(main(sys.argv[1:]))"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-c", program, *train_arguments()]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 2
-    assert re.search(r"run `pip install .*\[train\]", done.stderr)
 
 
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(
