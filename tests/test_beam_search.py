@@ -221,7 +221,14 @@ def as_on_a_device(monkeypatch):
     monkeypatch.setattr(fast_search, "capture", Recorded)
 
 
-@each_option
+@pytest.mark.parametrize(
+    ("seed", "options"),
+    [
+        pytest.param(seed, options, marks=[pytest.mark.heavy] * (seed % 2))
+        for seed, options in enumerate(OPTIONS.values())
+    ],
+    ids=OPTIONS,
+)
 def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(
     searches, seed, options, as_on_a_device
 ):

@@ -4,11 +4,9 @@
 test.
 """
 
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import benchmark_start_up as benchmark
 import pytest
@@ -54,7 +52,6 @@ def without_extras(tmp_path_factory):
     return subprocess.run(
         [sys.executable, "-c", program, *train_arguments()],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])},
         capture_output=True,
         text=True,
     )

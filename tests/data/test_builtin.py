@@ -53,6 +53,7 @@ def test_no_held_out_sentence_occurs_in_another_split(splits, held_out):
         )
 
 
+@pytest.mark.heavy
 def test_every_pair_is_from_the_raw_split_of_its_name(splits, shared_data):
     for name, raw in (("train", "train"), ("validation", "valid"), ("test", "test")):
         sides = [
@@ -109,7 +110,7 @@ def test_loading_writes_in_the_cache_alone(tmp_path):
     assert list(tmp_path.rglob("*.arrow"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(splits, tmp_path):
     pairs = [(english, german) for english, group in splits["train"] for german in group]
     loaded = load_corpus(dataset="builtin", cache_dir=tmp_path)[:]

@@ -309,7 +309,7 @@ def test_untrained_parser_writes_whole_trees_in_the_order_of_the_sentences(treeb
     model = VaswaniTransformerForConditionalGeneration(
         VaswaniTransformerConfig(vocab_size=len(tokenizer), **TINY)
     )
-    sentences = ["the cat of a tree sees dogs .", "the", "", "a (man) has", "dog likes cat"]
+    sentences = ["the cat of a tree sees dogs .", "", "a (man) has"]
     words = [sentence.split() for sentence in sentences]
     search = {"num_beams": 3, "length_penalty": 0.3, "max_new_tokens_over_source": 300}
     parsed = parsing.parse(model, tokenizer, words, batch_size=2, **search)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,9 +191,6 @@ def test_averaging_takes_the_memory_of_at_most_two_models(tmp_path):
         tensors["shared"] = torch.full((37000, 512), float(step))
         save_file(tensors, tmp_path / "snapshots" / f"step-{step:08d}.safetensors")
     command = [sys.executable, "-c", MEASURE, str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    peak = int(
-        subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    )
+    peak = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert peak < 2 * list_snapshots(tmp_path)[0].stat().st_size
     assert load_file(tmp_path / "model.safetensors")["shared"].unique().tolist() == [2.0]

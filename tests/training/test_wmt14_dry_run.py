@@ -112,12 +112,7 @@ def german(wmt14, tmp_path_factory):
         done = subprocess.run(
             [sys.executable, "-c", program],
             input=json.dumps(commands),
-            env={
-                **os.environ,
-                **online,
-                "HF_ENDPOINT": hub.url,
-                "PYTHONPATH": str(Path(__file__).parents[2]),
-            },
+            env={**os.environ, **online, "HF_ENDPOINT": hub.url},
             capture_output=True,
             text=True,
             timeout=300,
