@@ -1,12 +1,20 @@
 # Activates a virtual environment with the package. The other scripts source this file.
-# It uses the active environment, or else .venv, which it creates if there is none. It installs the package and its extras
-# if the command or one of the modules is missing.
+# It uses the active environment, or else .venv, which it creates if there is none. It installs the package with the
+# extras if the environment lacks the command vaswani-transformer or one of the modules.
 
 install_extras=$1 # extras of pyproject.toml, comma-separated
 modules=$2        # modules that must be installed, with spaces between them
 
+check_version() { # of the Python $1; what to do is $2
+    if ! "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
+        echo "error: Python 3.11 or newer is needed, got $("$1" --version). $2" >&2
+        exit 2
+    fi
+}
+
 if [ -z "${VIRTUAL_ENV:-}" ]; then
     if [ ! -x .venv/bin/python ]; then
+        check_version "${PYTHON:-python3}" "Set PYTHON to a newer one."
         echo "Making a virtual environment in .venv ..." >&2
         "${PYTHON:-python3}" -m venv .venv
     fi
@@ -14,15 +22,12 @@ if [ -z "${VIRTUAL_ENV:-}" ]; then
     . .venv/bin/activate
 fi
 
-if ! python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
-    echo "error: Python 3.11 or newer is needed, got $(python --version). Set PYTHON to a newer one." >&2
-    exit 2
-fi
+check_version python "Activate an environment with a newer one."
 
-# Looking for the modules takes a moment. Importing them would take seconds.
+# This only looks for the modules, because importing them would take seconds.
 all_are_found="import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
 # shellcheck disable=SC2086
-if ! command -v vaswani-transformer > /dev/null || ! python -c "$all_are_found" $modules; then
+if [ ! -x "$VIRTUAL_ENV/bin/vaswani-transformer" ] || ! python -c "$all_are_found" $modules; then
     echo "Installing the tested versions of constraints.txt ..." >&2
     # Install torch first, by its exact version, so that pip chooses its build for this machine only once.
     python -m pip install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"

@@ -1,9 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The README's first command, short and in full."""
+"""The README's first command, with a tiny model and as it is."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_quickstart(output_dir, *options, environment):
-    """Runs the script in this interpreter's environment, and returns what it printed."""
+    """Runs the script with these environment variables, and returns what it printed."""
     script = str(ROOT / "scripts" / "quickstart.sh")
     done = subprocess.run(
         ["bash", script, "--output-dir", str(output_dir), *options],
@@ -36,9 +35,11 @@ def run_quickstart(output_dir, *options, environment):
     return done.stdout
 
 
+# Stands in for `python` and `vaswani-transformer`. Writes the words and the standard input of its
+# n-th call into the folder n, without those that check versions and modules.
 RECORDER = """#!/bin/sh
-[ "$1" != -c ] || exit 0  # a question about the environment
-number=$(ls "{steps}" | wc -l)
+[ "$1" != -c ] || exit 0
+number=$(($(ls "{steps}" | wc -l)))
 mkdir "{steps}/$number"
 for word; do printf '%s\\n' "$word"; done > "{steps}/$number/words"
 [ "$1" != - ] || cat > "{steps}/$number/program"
@@ -67,16 +68,17 @@ def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
     run = tmp_path / "run"
     printed = run_quickstart(run, "--steps", "5", environment=script_environment(tmp_path / "bin"))
     assert str(run) in printed.splitlines()[-1]
-    for number in range(3):
-        words = (steps / str(number) / "words").read_text(encoding="utf-8").splitlines()
-        if number < 2:
-            assert main(words + SMALLER[words[0]].format(tmp_path).split()) == 0
-        else:
-            monkeypatch.setattr(sys, "argv", words)
-            exec((steps / "2" / "program").read_text(encoding="utf-8"), {})
-    printed = capsys.readouterr().out
-    assert "nrefs:var" in printed
-    assert printed.count("  -> ") == 3
+    train, evaluate, translate = (
+        (folder / "words").read_text(encoding="utf-8").splitlines()
+        for folder in sorted(steps.iterdir())
+    )
+    for words in (train, evaluate):
+        assert main(words + SMALLER[words[0]].format(tmp_path).split()) == 0
+    monkeypatch.setattr(sys, "argv", translate)
+    exec((steps / "2" / "program").read_text(encoding="utf-8"), {})
+    printed_here = capsys.readouterr().out
+    assert "nrefs:var" in printed_here
+    assert printed_here.count("  -> ") == 3
     assert "test_sacrebleu" in json.loads((run / "test_results.json").read_text())
     assert json.loads((run / "train_results.json").read_text())["train_steps"] == 5
 
@@ -85,8 +87,7 @@ def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
 def whole_run(tmp_path_factory):
     """Folder of a quickstart in full, on two threads."""
     folder = tmp_path_factory.mktemp("quickstart") / "run"
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path, "OMP_NUM_THREADS": "2"}
+    environment = {**script_environment(folder.parent), "OMP_NUM_THREADS": "2"}
     run_quickstart(folder, environment=environment)
     return folder
 
@@ -117,7 +118,7 @@ def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_ru
 
 
 @pytest.mark.heavy
-def test_readme_shows_what_the_model_prints(whole_run, tmp_path, capsys, monkeypatch):
+def test_docs_show_what_the_model_prints(whole_run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "my-model").symlink_to(whole_run)
