@@ -157,7 +157,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             rate = getattr(self, name)
             if not 0.0 <= rate < 1.0:
-                raise ValueError(f"`{name}` must lie in [0, 1), got {rate}. The paper uses 0.1.")
+                raise ValueError(f"`{name}` must lie in [0, 1), got {rate}. Pass another rate.")
 
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None:

@@ -235,29 +235,18 @@ def test_the_papers_recipes_choose_the_checkpoint_by_f1(name):
     is_papers = name.startswith("paper")
     assert (arguments.load_best_model_at_end, arguments.num_averaged_snapshots) == (
         is_papers,
-        0 if is_papers else 10,
+        0 if is_papers else 5,
     )
 
 
 def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
     parsing.Path("train.trees").write_text("".join(f"{written(tree)}\n" for tree in treebank[:60]))
-    parsing.main(
-        [
-            "prepare",
-            "--train",
-            "train.trees",
-            "--dev",
-            "train.trees",
-            "--output-dir",
-            "d",
-            "--vocab-size",
-            "310",
-        ]
-    )
     recipe = parsing.dataclasses.replace(
-        parsing.RECIPES["parsing-genia"], **TINY, eval_steps=2, save_steps=2
+        parsing.RECIPES["parsing-genia"], **TINY, vocab_size=310, eval_steps=2, save_steps=2
     )
     monkeypatch.setitem(parsing.RECIPES, "parsing-genia", recipe)
+    trees = ["--train", "train.trees", "--dev", "train.trees"]
+    parsing.main(["prepare", *trees, "--output-dir", "d"])
     parsing.main(["train", "--data", "d", "--output-dir", "run", "--max-steps", "2"])
     assert "F1 " in capsys.readouterr().out
     text = "a (cat) sees\n\nthe man of the tree .\n"
