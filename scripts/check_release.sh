@@ -21,12 +21,13 @@ trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
 "$work/tools/bin/pip" install --quiet --constraint constraints.txt build twine
 rm -rf dist
-PIP_CONSTRAINT=$PWD/constraints.txt "$work/tools/bin/python" -m build --outdir dist . > "$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+cp constraints.txt "$work" # pip splits PIP_CONSTRAINT at spaces, which the path of the checkout may have
+PIP_CONSTRAINT=$work/constraints.txt "$work/tools/bin/python" -m build --outdir dist . > "$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
 "$work/tools/bin/twine" check --strict dist/*
 wheel=$(realpath dist/*.whl)
 sdist=$(realpath dist/*.tar.gz)
 echo "== sizes"
-du --bytes "$wheel" "$sdist" | sed "s|$(realpath dist)/||"
+(cd dist && wc -c -- *)
 
 for python in "${@:-python3}"; do
     environment=$work/environment

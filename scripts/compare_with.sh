@@ -8,9 +8,9 @@
 # it is the model of the 20 updates. Differences in public names and in `--help` of every command are only shown.
 # Results depend on the processor, the number of threads and the torch version, so the script computes both sides each time.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 commit=${1:?usage: bash scripts/compare_with.sh COMMIT [MODEL]}
 trained=${2:+$(realpath "$2")}
+cd "$(dirname "$0")/.."
 here=$PWD work=$(mktemp -d)
 trap 'git worktree remove --force "$work/code" 2> /dev/null || true; rm -rf "$work"' EXIT
 . scripts/environment.sh train,eval "vaswani_transformer accelerate datasets evaluate sacrebleu sacremoses"
@@ -71,8 +71,20 @@ PYTHON
     cd "$here"
 }
 
-(answers "$work/code" "$work/old") > "$work/old.log" 2>&1 || { tail -30 "$work/old.log"; exit 1; }
-(answers "$here" "$work/new") > "$work/new.log" 2>&1 || { tail -30 "$work/new.log"; exit 1; }
+logged_answers() { # CODE OUT: call `answers`, and show the end of its log if it fails
+    local status
+    set +e # In a condition or before ||, bash would ignore the `set -e` of `answers`.
+    (set -e; answers "$1" "$2") > "$2.log" 2>&1
+    status=$?
+    set -e
+    if [ $status != 0 ]; then
+        tail -30 "$2.log"
+        exit 1
+    fi
+}
+
+logged_answers "$work/code" "$work/old"
+logged_answers "$here" "$work/new"
 failed=0
 for file in {one,two,resumed}/model.safetensors logits.pt sentences.de; do
     if cmp "$work/old/$file" "$work/new/$file"; then echo "equal: $file"; else failed=1; fi

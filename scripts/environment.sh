@@ -13,7 +13,7 @@ check_version() { # of the Python $1; what to do is $2
 }
 
 if [ -z "${VIRTUAL_ENV:-}" ]; then
-    if [ ! -x .venv/bin/python ]; then
+    if [ ! -e .venv/bin/activate ]; then
         check_version "${PYTHON:-python3}" "Set PYTHON to a newer one."
         echo "Making a virtual environment in .venv ..." >&2
         "${PYTHON:-python3}" -m venv .venv

@@ -9,6 +9,8 @@ set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "$0")/../docs/notebooks}")
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
+work=$(mktemp -d "$folder.XXXXXX") # the notebooks move to $folder when both are executed
+trap 'rm -rf "$work"' EXIT
 export HF_DATASETS_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 PYTHONWARNINGS="ignore:IProgress not found"
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 unset MPLBACKEND  # the kernel's default backend shows pictures
@@ -16,9 +18,9 @@ for page in tour your-own-corpus; do
     {
         printf '%s\n' --- jupyter: '  kernelspec: {display_name: Python 3, language: python, name: python3}' --- ''
         sed -E "/^\`\`\`text$/,/^\`\`\`$/d; s|\]\(#|]($page.md#|g; s|\]\(|](../|g; s|\]\(\.\./http|](http|g" "docs/$page.md"
-    } | python -m jupytext --quiet --from md --to ipynb --output "$folder/$page.ipynb" -
+    } | python -m jupytext --quiet --from md --to ipynb --output "$work/$page.ipynb" -
 done
-python - "$folder" << 'PYTHON'
+python - "$work" "$folder" << 'PYTHON'
 import os
 import sys
 from pathlib import Path
@@ -38,8 +40,9 @@ for name in ("tour", "your-own-corpus"):
         skip_cells_with_tag=skipped,
         coalesce_streams=True,
         record_timing=False,
-        resources={"metadata": {"path": path.parent}},
+        resources={"metadata": {"path": sys.argv[2]}},
     ).execute()
     nbformat.write(notebook, path)
-    print(f"written: {path}")
 PYTHON
+mv "$work"/*.ipynb "$folder"
+echo "written: $folder/tour.ipynb, $folder/your-own-corpus.ipynb"

@@ -4,6 +4,8 @@
 # On two CPU cores the training takes about nine minutes. Only Python packages are downloaded, if they are missing.
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
+#
+# After an interruption, the same command with the same --output-dir continues the training.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -21,7 +23,7 @@ done
 . scripts/environment.sh train,eval "vaswani_transformer accelerate datasets evaluate sacrebleu sacremoses"
 
 echo "== Training (recipe: vaswani-transformer recipes quickstart)"
-vaswani-transformer train --recipe quickstart --output-dir "$output_dir" ${options[@]+"${options[@]}"}
+vaswani-transformer train --recipe quickstart --output-dir "$output_dir" --resume ${options[@]+"${options[@]}"}
 
 echo "== Scoring on 1,000 sentences that are not in the training data"
 vaswani-transformer evaluate --model "$output_dir"

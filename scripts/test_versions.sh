@@ -5,8 +5,8 @@
 #   bash scripts/test_versions.sh newest   the newest versions that pip finds, in .venv-newest
 #   bash scripts/test_versions.sh main     the same, but transformers from its main branch, in .venv-main
 #
-# PYTHON sets the interpreter of a new environment. Further arguments go to pytest. On Linux, pip installs torch with
-# gigabytes of CUDA libraries.
+# Each call lets pip look for newer versions, except for the lowest ones. PYTHON sets the interpreter of a new environment.
+# Further arguments go to pytest. On Linux, pip installs torch with gigabytes of CUDA libraries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,9 +16,10 @@ case "$bounds" in
     *) echo "error: lowest, newest or main is needed, got '$bounds'." >&2 && exit 2 ;;
 esac
 environment=.venv-$bounds
-if ! "$environment/bin/python" -c "import pytest, torch" 2> /dev/null; then
+if [ ! -e "$environment/bin/activate" ]; then
     "${PYTHON:-python3}" -m venv "$environment"
-    "$environment/bin/python" - "$bounds" > "$environment/constraints.txt" << 'PROGRAM'
+fi
+"$environment/bin/python" - "$bounds" > "$environment/constraints.txt" << 'PROGRAM'
 import re
 import sys
 import tomllib
@@ -30,8 +31,11 @@ for requirement in sum(project["optional-dependencies"].values(), project["depen
 if sys.argv[1] == "main":
     print("transformers @ git+https://github.com/huggingface/transformers@main")
 PROGRAM
-    "$environment/bin/pip" install --quiet --constraint "$environment/constraints.txt" --editable ".[dev]"
+options=(--quiet)
+if [ "$bounds" != lowest ]; then
+    options+=(--upgrade --upgrade-strategy eager)
 fi
+"$environment/bin/pip" install "${options[@]}" --constraint "$environment/constraints.txt" --editable ".[dev]"
 "$environment/bin/python" -c "
 import platform, tokenizers, torch, transformers
 print('Python', platform.python_version(), 'torch', torch.__version__, 'transformers', transformers.__version__, 'tokenizers', tokenizers.__version__)"

@@ -126,7 +126,6 @@ def test_path_of_a_sentence_is_what_runs(checkpoint):
     check_path("The path of a sentence", lambda: translate(["A dog runs."]))
 
 
-@pytest.mark.slow
 def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
     files = {}
@@ -306,7 +305,7 @@ def test_every_page_of_docs_is_named_in_the_readme():
     assert [
         page
         for page in LINKED
-        if page.startswith("docs/") and f"({page})" not in text_of("README.md")
+        if page.startswith("docs/") and f"{page})" not in text_of("README.md")
     ] == []
 
 

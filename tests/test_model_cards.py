@@ -46,8 +46,7 @@ def test_scores_for_the_hub_are_those_of_the_table(path):
         zip(names, values, strict=True)
     )
     assert all(result.dataset_name and result.metric_args for result in results)
-    # a test set of other origin is no part of the training's data
-    assert results[0].dataset_split == "test"
+    assert results[0].dataset_split in ("test", None)  # None: it was read from files
 
 
 @each_card
@@ -60,11 +59,11 @@ def test_commands_are_commands_of_the_package(path):
 
 
 @each_card
-def test_training_names_recipe_hardware_and_a_commit_without_changes(path):
+def test_training_names_recipe_hardware_and_a_version_without_changes(path):
     rows = {name: value for name, value, *_ in table(path.read_text(encoding="utf-8"), "Training")}
     assert rows["recipe"].strip("`") in RECIPES
     assert re.match(r"\d+ x \w", rows["hardware"])
-    assert re.search(r"\([0-9a-f]{12}\)", rows["code"]) and "with changes" not in rows["code"]
+    assert re.match(r"vaswani-transformer \d", rows["code"]) and "with changes" not in rows["code"]
 
 
 # ---- the paper's tables and figures ----
@@ -97,13 +96,8 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
             assert callable(cli.build_parser().parse_args(words_for_main(line)).run)
 
 
-def test_pictures_of_the_cards_of_the_papers_pages_and_of_the_readme_exist():
-    for page in (
-        *CARDS,
-        PAPER,
-        PAPER.with_name("parsing-genia.md"),
-        PAPER.parents[2] / "README.md",
-    ):
+def test_pictures_of_the_cards_and_of_the_papers_pages_exist():
+    for page in (*CARDS, PAPER, PAPER.with_name("parsing-genia.md")):
         pictures = re.findall(
             r"(?:!\[.*?\]\(|<img src=\")(.*?)[)\"]", page.read_text(encoding="utf-8")
         )

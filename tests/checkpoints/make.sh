@@ -8,6 +8,15 @@
 # pairs; the scores it gives them; and what the training logs five updates later when it is resumed.
 set -euo pipefail
 archive=$(realpath "$(dirname "$0")")/$1.tar.xz
+if [ -e "$archive" ]; then
+    echo "error: VERSION must be new, but $archive exists." >&2
+    exit 2
+fi
+installed=$(vaswani-transformer --version)
+if [ "$installed" != "$1" ]; then
+    echo "error: VERSION must be that of the installed package, $installed, got $1." >&2
+    exit 2
+fi
 cd "$(mktemp -d)"
 export OMP_NUM_THREADS=1
 

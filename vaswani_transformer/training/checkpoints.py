@@ -124,7 +124,8 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, either
     the run's folder or the staging folder has a complete checkpoint of this name. If only the
     staging folder has it, `clear_staging` moves it to the run's folder. Once this function has
-    returned, it is safe to delete older checkpoints.
+    returned, no killed process can damage the checkpoint. A power cut still can, because this
+    function does not wait until the files are on the disk.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
