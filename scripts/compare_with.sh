@@ -13,7 +13,7 @@ trained=${2:+$(realpath "$2")}
 cd "$(dirname "$0")/.."
 here=$PWD work=$(mktemp -d)
 trap 'git worktree remove --force "$work/code" 2> /dev/null || true; rm -rf "$work"' EXIT
-. scripts/environment.sh train,eval "vaswani_transformer accelerate datasets evaluate sacrebleu sacremoses"
+. scripts/environment.sh train,eval
 git worktree add --quiet --detach "$work/code" "$commit"
 export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 COLUMNS=100
 

@@ -3,7 +3,8 @@
 # extras if the environment lacks the command vaswani-transformer or one of the modules.
 
 install_extras=$1 # extras of pyproject.toml, comma-separated
-modules=$2        # modules that must be installed, with spaces between them
+# Modules that must be installed, with spaces between them. By default, those of the extras train and eval.
+modules=${2:-accelerate datasets evaluate sacrebleu sacremoses}
 
 check_version() { # of the Python $1; what to do is $2
     if ! "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))"; then

@@ -9,7 +9,7 @@ set -euo pipefail
 folder=$(realpath -m "${1:-$(dirname "$0")/../docs/notebooks}")
 cd "$(dirname "$0")/.."
 mkdir -p "$folder"
-work=$(mktemp -d "$folder.XXXXXX") # the notebooks move to $folder when both are executed
+work=$(mktemp -d) # the notebooks move to $folder when both are executed
 trap 'rm -rf "$work"' EXIT
 export HF_DATASETS_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 PYTHONWARNINGS="ignore:IProgress not found"
 export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}

@@ -16,7 +16,7 @@ model=$1 repo=$2 folder=$3
 [[ $folder = /* ]] || folder=$PWD/$folder
 cd "$(dirname "$0")/.."
 
-. scripts/environment.sh train,eval "vaswani_transformer accelerate datasets evaluate sacrebleu sacremoses"
+. scripts/environment.sh train,eval
 
 python - "$model" "$repo" "$folder" << 'PYTHON'
 import sys

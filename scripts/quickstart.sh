@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
     esac
 done
 
-. scripts/environment.sh train,eval "vaswani_transformer accelerate datasets evaluate sacrebleu sacremoses"
+. scripts/environment.sh train,eval
 
 echo "== Training (recipe: vaswani-transformer recipes quickstart)"
 vaswani-transformer train --recipe quickstart --output-dir "$output_dir" --resume ${options[@]+"${options[@]}"}

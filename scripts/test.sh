@@ -22,7 +22,7 @@ case "${1:-}" in
     *) markers="not heavy" ;;
 esac
 
-. scripts/environment.sh dev "vaswani_transformer accelerate codespell_lib ctranslate2 datasets evaluate gradio hypothesis jupytext matplotlib mypy nbclient pdoc playwright pre_commit pytest pytest_cov sacrebleu sacremoses sentencepiece xdist"
+. scripts/environment.sh dev "accelerate codespell_lib ctranslate2 datasets evaluate gradio hypothesis jupytext matplotlib mypy nbclient pdoc playwright pre_commit pytest pytest_cov sacrebleu sacremoses sentencepiece xdist"
 
 if [ -e .git ]; then
     PRE_COMMIT_HOME=$VIRTUAL_ENV/pre-commit pre-commit run --all-files
