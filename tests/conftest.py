@@ -15,6 +15,8 @@ import pytest
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Processes that tests start import this checkout, whatever is installed.
+os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
 # which torch reads once, for deterministic algorithms
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 gc.disable()  # a quarter of the time of the imports

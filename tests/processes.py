@@ -127,10 +127,10 @@ def _run(words, folder, environment, *streams):
         sys.exit(1)
 
 
-def script_environment(folder):
-    """Variables for the project's scripts, with a folder in front of PATH."""
-    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path}
+def script_environment(*folders):
+    """Variables for the project's scripts, with folders in front of PATH."""
+    path = map(str, [*folders, Path(sys.executable).parent, os.environ["PATH"]])
+    return {**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": os.pathsep.join(path)}
 
 
 def find_port():

@@ -114,7 +114,7 @@ def runs(hub, tmp_path_factory, tiny_tokenizer):
     done = subprocess.run(
         ["bash", str(script), "small", "author/small", "to_try"],
         cwd=runs,
-        env=script_environment(runs),
+        env=script_environment(),
         capture_output=True,
         text=True,
     )

@@ -55,27 +55,25 @@ SMALLER = {
 def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
     """The commands of the script are recorded, made smaller, and run in this process."""
     steps = tmp_path / "steps"
-    for folder in (steps, tmp_path / "bin"):
-        folder.mkdir()
+    steps.mkdir()
     for name in ("python", "vaswani-transformer"):
-        command = tmp_path / "bin" / name
-        command.write_text(RECORDER.format(steps=steps), encoding="utf-8")
+        command = tmp_path / name
+        command.write_text(RECORDER.format(steps=steps))
         command.chmod(0o755)
     for number, side in enumerate(("en", "de")):
         (tmp_path / f"text.{side}").write_text(
             "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
         )
     run = tmp_path / "run"
-    printed = run_quickstart(run, "--steps", "5", environment=script_environment(tmp_path / "bin"))
+    printed = run_quickstart(run, "--steps", "5", environment=script_environment(tmp_path))
     assert str(run) in printed.splitlines()[-1]
     train, evaluate, translate = (
-        (folder / "words").read_text(encoding="utf-8").splitlines()
-        for folder in sorted(steps.iterdir())
+        (folder / "words").read_text().splitlines() for folder in sorted(steps.iterdir())
     )
     for words in (train, evaluate):
         assert main(words + SMALLER[words[0]].format(tmp_path).split()) == 0
     monkeypatch.setattr(sys, "argv", translate)
-    exec((steps / "2" / "program").read_text(encoding="utf-8"), {})
+    exec((steps / "2" / "program").read_text(), {})
     printed_here = capsys.readouterr().out
     assert "nrefs:var" in printed_here
     assert printed_here.count("  -> ") == 3
@@ -87,7 +85,7 @@ def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
 def whole_run(tmp_path_factory):
     """Folder of a quickstart in full, on two threads."""
     folder = tmp_path_factory.mktemp("quickstart") / "run"
-    environment = {**script_environment(folder.parent), "OMP_NUM_THREADS": "2"}
+    environment = {**script_environment(), "OMP_NUM_THREADS": "2"}
     run_quickstart(folder, environment=environment)
     return folder
 

@@ -311,7 +311,7 @@ def test_command_runs(command, workplace, capsys, monkeypatch, tmp_path):
         printed = capsys.readouterr().out
     else:
         (workplace / "scripts").symlink_to(ROOT / "scripts")
-        environment = script_environment(tmp_path)
+        environment = script_environment()
         printed = subprocess.check_output(["bash", "-c", small(command)], env=environment)
     assert printed or files_in(workplace) != before
 
