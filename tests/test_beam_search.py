@@ -224,7 +224,7 @@ def as_on_a_device(monkeypatch):
 @pytest.mark.parametrize(
     ("seed", "options"),
     [
-        pytest.param(seed, options, marks=[pytest.mark.heavy] * (seed % 2))
+        pytest.param(seed, options, marks=pytest.mark.heavy if seed % 2 else ())
         for seed, options in enumerate(OPTIONS.values())
     ],
     ids=OPTIONS,

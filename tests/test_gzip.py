@@ -65,14 +65,18 @@ def test_gzip_is_known_by_its_content_under_any_name(packed, tmp_path):
     assert list(read_lines(tmp_path / "plain.gz")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".csv", ".tsv"])
 def test_gzip_file_of_pairs_is_read(tmp_path, suffix):
     path = tmp_path / f"pairs{suffix}.GZ"
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
-        if suffix == ".csv":
-            csv.writer(file).writerows([("source", "target"), *PAIRS])
-        for source, target in PAIRS if suffix == ".jsonl" else []:
-            file.write(json.dumps({"source": source, "target": target}) + "\n")
+        rows = [{"source": source, "target": target} for source, target in PAIRS]
+        if suffix == ".jsonl":
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        elif suffix == ".json":
+            json.dump(rows, file)
+        else:
+            delimiter = "\t" if suffix == ".tsv" else ","
+            csv.writer(file, delimiter=delimiter).writerows([("source", "target"), *PAIRS])
     assert pairs_of(load_corpus(pairs_file=path, cache_dir=tmp_path / "cache")) == PAIRS
     if suffix == ".jsonl":
         assert pairs_of(stream_corpus(pairs_file=path)) == PAIRS

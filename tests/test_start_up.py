@@ -18,7 +18,10 @@ from transformers import AutoModelForSeq2SeqLM
 NUM_RUNS = 5
 
 
-NOT_NEEDED = "accelerate evaluate sacrebleu sacremoses pandas pyarrow matplotlib ctranslate2 onnx"
+NOT_NEEDED = (
+    "accelerate evaluate sacrebleu sacremoses pandas pyarrow matplotlib ctranslate2 "
+    "onnx onnxruntime onnxscript"
+)
 # Prints all imported modules, then those that our import adds to transformers'. Then imports other
 # parts of the package while none of these modules can be imported, and trains without `datasets`.
 PROGRAM = """
@@ -44,7 +47,7 @@ def without_extras(tmp_path_factory):
     """The process that runs PROGRAM and tries to train."""
     folder = tmp_path_factory.mktemp("corpus")
     for name in ("train.en", "train.de"):
-        (folder / name).write_text("A dog.\n", encoding="utf-8")
+        (folder / name).write_text("A dog.\n")
     ours, theirs = benchmark._IMPORTS
     program = PROGRAM.format(ours=ours, theirs=theirs, not_needed=NOT_NEEDED)
     return subprocess.run(

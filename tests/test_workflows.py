@@ -61,6 +61,7 @@ def test_constraints_name_every_direct_dependency():
 def test_issue_forms_are_whole(path):
     form = yaml.safe_load(path.read_text(encoding="utf-8"))
     if path.name == "config.yml":
+        assert form.keys() <= {"blank_issues_enabled", "contact_links"}
         assert form["blank_issues_enabled"] is False
         return
     assert {"name", "description", "body"} <= form.keys()
