@@ -6,7 +6,7 @@ install_extras=$1 # extras of pyproject.toml, comma-separated
 # Modules that must be installed, with spaces between them. By default, those of the extras train and eval.
 modules=${2:-accelerate datasets evaluate sacrebleu sacremoses}
 
-check_version() { # of the Python $1; what to do is $2
+check_version() { # PYTHON ADVICE: stop with the advice if this Python is too old
     if ! "$1" -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
         echo "error: Python 3.11 or newer is needed, got $("$1" --version). $2" >&2
         exit 2
@@ -30,7 +30,7 @@ all_are_found="import importlib.util, sys; sys.exit(not all(map(importlib.util.f
 # shellcheck disable=SC2086
 if [ ! -x "$VIRTUAL_ENV/bin/vaswani-transformer" ] || ! python -c "$all_are_found" $modules; then
     echo "Installing the tested versions of constraints.txt ..." >&2
-    # Install torch first, by its exact version, so that pip chooses its build for this machine only once.
+    # Install torch first, by its exact version. The next command then keeps this build.
     python -m pip install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"
     python -m pip install --quiet --constraint constraints.txt --editable ".[$install_extras]"
 fi

@@ -5,7 +5,7 @@
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 #
-# After an interruption, the same command with the same --output-dir continues the training.
+# To continue after an interruption, pass the folder of the interrupted run as --output-dir.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "$0")/.."
@@ -34,7 +34,7 @@ import sys
 
 from transformers import pipeline
 
-import vaswani_transformer  # registers the model and gives pipeline("translation") back
+import vaswani_transformer  # registers the model and restores pipeline("translation")
 
 translate = pipeline("translation", model=sys.argv[1])
 sentences = [

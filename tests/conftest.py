@@ -53,13 +53,16 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def _forget_warnings_of_other_tests():
+    """What is logged once per process is logged once per test."""
+    logging.Logger.warning_once.cache_clear()
+
+
 @pytest.fixture
 def library_log(caplog, monkeypatch):
-    """`caplog` that hears transformers, too: its logger propagates only where CI is set, and says
-    some things once.
-    """
+    """`caplog` that hears transformers, too: its logger propagates only where CI is set."""
     monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
-    logging.Logger.warning_once.cache_clear()
     return caplog
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The README's first command, with a tiny model and as it is."""
+"""The README's first command, once with a tiny model, once unchanged."""
 
 import json
 import subprocess
@@ -35,8 +35,9 @@ def run_quickstart(output_dir, *options, environment):
     return done.stdout
 
 
-# Stands in for `python` and `vaswani-transformer`. Writes the words and the standard input of its
-# n-th call into the folder n, without those that check versions and modules.
+# Stands in for `python` and `vaswani-transformer`. Writes the words of its n-th call, from 0, into
+# the folder n, and its standard input if the first word is `-`. Calls with `-c`, which check
+# versions and modules, do not count.
 RECORDER = """#!/bin/sh
 [ "$1" != -c ] || exit 0
 number=$(($(ls "{steps}" | wc -l)))

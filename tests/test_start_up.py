@@ -1,7 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 """Importing the package adds few modules, and loading draws no random numbers; heavy tests measure
-the times.
+the times of importing and loading.
 """
 
 import re
@@ -23,7 +23,8 @@ NOT_NEEDED = (
     "onnx onnxruntime onnxscript"
 )
 # Prints all imported modules, then those that our import adds to transformers'. Then imports other
-# parts of the package while none of these modules can be imported, and trains without `datasets`.
+# parts of the package while neither `datasets` nor a module of NOT_NEEDED can be imported, and
+# tries to train while only `datasets` cannot.
 PROGRAM = """
 import sys
 {theirs}

@@ -292,10 +292,10 @@ def _loss_and_gradients(
             continue
 
         # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
-        # uniform part of the target distribution. In fp32, without the kernel, the slope stays
-        # undivided and the divisor is exp_sums. The states (C, D) or their gradient are divided
-        # instead, because they are smaller than the slope. In lower precision, and by the kernel,
-        # the slope is already divided, so the divisor is 1.
+        # uniform part of the target distribution. In fp32 and fp64, without the kernel, the slope
+        # stays undivided and the divisor is exp_sums. Instead, the states (C, D) and their gradient
+        # are divided, because they are smaller than the slope. In lower precision, and by the
+        # kernel, the slope is already divided, so the divisor is 1.
         slope_divisor = torch.ones_like(log_sums)
         if kernel is not None:
             slope = logits

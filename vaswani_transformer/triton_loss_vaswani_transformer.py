@@ -23,7 +23,8 @@ def log_sums_and_slopes_(
     """Return the log of the summed exponentials of each row, and overwrite the logits.
 
     The new values are the gradient of the loss with respect to the logits, without the uniform part
-    of the target distribution. Those of ignored tokens have no meaning. The computation is in fp32.
+    of the target distribution. The new values of ignored tokens have no meaning. The computation is
+    in fp32.
 
     Args:
         logits: (C, V). Each row is contiguous, but there may be gaps between the rows.

@@ -33,7 +33,10 @@ Row = dict[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """Settings of a `StreamLoader`. A state can be loaded only with the settings it was saved with.
+    """Settings of a `StreamLoader`.
+
+    A state can be loaded only with the settings that it was saved with. Another number of workers
+    is replaced by that of the state.
 
     Args:
         max_source_tokens: Largest number of source tokens in one micro-batch, with `</s>` and

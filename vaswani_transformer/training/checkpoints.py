@@ -121,11 +121,11 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint to the run's folder.
 
-    An earlier checkpoint of the same name is replaced. If the process is killed meanwhile, either
-    the run's folder or the staging folder has a complete checkpoint of this name. If only the
-    staging folder has it, `clear_staging` moves it to the run's folder. Once this function has
-    returned, no killed process can damage the checkpoint. A power cut still can, because this
-    function does not wait until the files are on the disk.
+    An earlier checkpoint of the same name is replaced. If the process is killed during the
+    replacement, either the run's folder or the staging folder has a complete checkpoint of this
+    name. If only the staging folder has it, `clear_staging` moves it to the run's folder. Once this
+    function has returned, no killed process can damage the checkpoint. A power cut still can,
+    because this function does not wait until the files are on the disk.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(
