@@ -381,7 +381,7 @@ def _check_new_output(output: Path, part: Path) -> None:
         raise ValueError(
             f"`output` must be a new file, got {output}. Pass another, or --overwrite."
         )
-    if part.is_file() and part.stat().st_size:
+    if part.is_file():
         raise ValueError(
             f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
             "--overwrite."
@@ -405,10 +405,6 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
                 "--sample."
             )
         return {}
-    if args.engine != "torch":
-        raise ValueError(
-            f"`engine` must be torch with --sample, got {args.engine}. Drop one of them."
-        )
     if args.num_beams not in (None, 1):
         raise ValueError(
             f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample."
@@ -485,6 +481,7 @@ _GONE = {  # removed commands and options of 0.2.0, and what to do instead
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository with the same options.",
     "--commit-message": "The message is fixed. For another one, upload with `hf upload`.",
     "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/avg`.",
+    "--resume-or-start": "Pass --resume, which starts a run if the folder has none.",
     "--results": "The scores are in the model's folder, one file for each --name. Copy that file.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
@@ -511,10 +508,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = build_parser(show_all="--help-all" in words)
     if words and words[0] in _GONE:
         parser.error(f"{words[0]} was removed in 0.3.0. {_GONE[words[0]]}")
-    if "--resume-or-start" in words:
-        words[words.index("--resume-or-start")] = "--resume"
-        if is_main_process():
-            print("--resume-or-start was renamed to --resume in 0.3.0.", file=sys.stderr)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]

@@ -6,10 +6,8 @@ The shared steps split texts into sentences, translate the sentences in batches 
 and put the translations back in order.
 """
 
-import html
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
@@ -69,8 +67,8 @@ _BETWEEN = re.compile(
 )
 # `_AFTER_CUT` is trimmed from the start of a piece that follows a separator, and `_BEFORE_CUT` from
 # the end of a piece that precedes one. `_BEFORE_CUT` is matched against the reversed piece.
-_AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
-_BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
+_AFTER_CUT = re.compile(rf"[\s,;:=<>/\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
+_BEFORE_CUT = re.compile(rf"[\s;:=<>/\uff1a{_OPENING}]*")
 _ABBREVIATIONS = (
     "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs "
     "etc cf approx est Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr "
@@ -92,9 +90,10 @@ _NO_END = re.compile(
     re.VERBOSE,
 )
 
-# Separators of sentences: emojis, other symbols, control characters and broken characters.
+# Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
+# characters and broken characters.
 _SIGNS = re.compile(
-    "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
+    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese
@@ -103,12 +102,16 @@ _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff"
     "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
 )
+# Languages whose letters Python converts wrongly between upper and lower case: Turkish, Azerbaijani
+# and Georgian.
+_OWN_CASE = re.compile("(?<![A-Za-z])(tr|tur|az|azj|ka|kat)(?![A-Za-z])")
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
 # Parts that must not be translated. Addresses may contain Latin, Greek and Cyrillic letters, but no
 # Chinese characters, since these may follow an address without a space.
 _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
+_PRINTF = r"%(?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdifuxXeEgGc@]"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
@@ -128,9 +131,9 @@ _KEPT = re.compile(
     | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}
 
     # A placeholder of printf: "%s", "%1$s", "%(x)s", "%.2f". But not after a digit: "50%d".
-    | (?<![\d%])%
-    (?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?
-    [sdifuxXeEgGc@](?![A-Za-z])
+    | (?<![\d%]){_PRINTF}(?![A-Za-z])
+    # The same with a unit: "%dms", "%.1fMiB". But not in "my%20file", "50 %der" and "5-%ige".
+    | (?<![\w%])(?<!\d[\ \u00a0\u202f-]){_PRINTF}[A-Za-z]{{1,3}}(?![A-Za-z])
 
     # A placeholder of a template: "<%= name %>".
     | <%[=-]?[^<>%]{{1,100}}%>
@@ -140,8 +143,11 @@ _KEPT = re.compile(
 
     # A start tag, with or without attributes: "<b>", "<a href='x'>", "<br/>".
     | <[A-Za-z][\w.:-]*
-    (?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*
+    (?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>=]+))*
     \s*/?>
+
+    # A comment: "<!-- x -->".
+    | <!--.{{0,1000}}?-->
 
     # An entity: "&amp;", "&#39;", "&#x27;".
     | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});
@@ -220,12 +226,10 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 def whole_text(text: str) -> list[str]:
     """Return three parts as `split_text` does, with the whole stripped text as one sentence.
 
-    The other two parts are the white space around the sentence. A blank text gives three empty
-    strings.
+    The other two parts are the white space around the sentence. In a blank text, the sentence is
+    empty.
     """
     stripped = text.strip()
-    if not stripped:
-        return ["", "", ""]
     start = len(text) - len(text.lstrip())
     return [text[:start], stripped, text[start + len(stripped) :]]
 
@@ -277,8 +281,7 @@ def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]
     kept = []
     end = 0
     for found in _KEPT.finditer(sentence):
-        is_unknown_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
-        if found[0] not in tokens and not is_unknown_entity:
+        if found[0] not in tokens:
             pieces.append(sentence[end : found.start()])
             kept.append(found[0])
             end = found.end()
@@ -287,17 +290,6 @@ def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]
 
 def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
-
-
-def _num_copies(kept: str, text: str) -> int:
-    """Count the copies of a kept part, such as a URL, in a text.
-
-    A copy at the beginning of a longer word does not count.
-    """
-    pattern = re.escape(kept)
-    if kept[-1].isalnum():
-        pattern += "(?![A-Za-z0-9])"
-    return len(re.findall(pattern, text))
 
 
 def _sentences(line: str) -> list[str]:
@@ -369,14 +361,19 @@ class Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
     def has_kept(self, translation: str) -> bool:
-        """Return True if a translation lacks no part in `kept`.
+        """Return True if a translation has the parts in `kept`, each once and in this order.
 
-        A translation lacks a part if it has the part less often than the sentence has.
+        A part at the beginning of a longer word does not count.
         """
-        for part, number in Counter(self.kept).items():
-            if _num_copies(part, translation) < number:
-                return False
-        return True
+        if not self.kept:
+            return True
+        patterns = []
+        for part in sorted(self.kept, key=len, reverse=True):
+            pattern = re.escape(part)
+            if part[-1].isalnum():
+                pattern += "(?![A-Za-z0-9])"
+            patterns.append(pattern)
+        return re.findall("|".join(patterns), translation) == self.kept
 
 
 @dataclass
@@ -395,7 +392,6 @@ class Document:
         """Return the text with each sentence replaced by its translation of this rank.
 
         Rank 0 is the best translation. A sentence that has no translation of this rank is left out.
-        If the result is only white space, return an empty string.
         """
         translations = []
         for sentence in self.sentences:
@@ -403,10 +399,7 @@ class Document:
                 translations.append(sentence.found[rank].text)
             else:
                 translations.append("")
-        text = put_together(self.parts, translations)
-        if text.isspace():
-            return ""
-        return text
+        return put_together(self.parts, translations)
 
 
 class TextReader:
@@ -428,13 +421,7 @@ class TextReader:
         self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool
     ) -> None:
         self._splits = splits
-        languages = set()
-        for code in (source_language, target_language):
-            if code:
-                languages.add(re.split("[-_]", code)[0])
-        # Python converts letters of Turkish, Azerbaijani and Georgian wrongly between upper and
-        # lower case.
-        self._can_change_case = not {"tr", "az", "ka"} & languages
+        self._can_change_case = not _OWN_CASE.search(f"{source_language} {target_language}")
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
@@ -899,8 +886,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a list
     with one dictionary per text, or, if several sequences are returned, with one list of
     dictionaries per text. A generator or a data set gives an iterable over lists of dictionaries.
-    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
-    truncated: a text longer than any training sentence is translated whole, with one warning.
+    Results keep the order of the inputs. A blank text is returned as it is. Nothing is truncated: a
+    text longer than any training sentence is translated whole, with one warning.
 
     Sentences are sorted by length. A batch has up to 4,096 padded tokens (on a CPU also at most 128
     sentences), or `batch_size` sentences. Texts of a generator are translated one at a time. With

@@ -156,16 +156,12 @@ def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys
     assert not Path("run").exists()
 
 
-@pytest.mark.parametrize("option", ["--resume", "--resume_or_start"])
-def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
+def test_resume_starts_a_run_then_continues_it(corpus, capsys):
     steps = []
     for max_steps in ("2", "4"):
-        assert main(train_arguments(option, max_steps=max_steps)) == 0
+        assert main(train_arguments("--resume", max_steps=max_steps)) == 0
         told = capsys.readouterr().err
         assert told.count("run holds no run to resume") == (max_steps == "2")
-        assert told.count("--resume-or-start was renamed to --resume in 0.3.0") == (
-            option != "--resume"
-        )
         steps.append(json.loads(Path("run/train_results.json").read_text())["train_steps"])
     assert steps == [2, 4]
 

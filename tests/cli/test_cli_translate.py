@@ -328,7 +328,7 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
         f"- {sentences[0]}  {sentences[1]}\n\n  \n1) {sentences[2]} \n{sentences[0]}\n"
     )
     assert main([*arguments, "--output", "out", "--document"]) == 0
-    assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n\n1) {three} \n{one}\n"
+    assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n  \n1) {three} \n{one}\n"
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2
 
 

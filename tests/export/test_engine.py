@@ -175,7 +175,7 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("--sample", "`--engine` must be torch with --sample, got ctranslate2"),
+        ("--sample", "CTranslate2 takes no option do_sample"),
         ("--bf16", "`--device` must be a GPU for `--bf16`, got cpu"),
         (
             "--n-best 5",

@@ -38,9 +38,9 @@ def test_translate_keeps_the_order_of_the_input(model, tiny_tokenizer):
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\t \u3000"])
-def test_translate_gives_an_empty_string_for_a_blank_sentence(model, tiny_tokenizer, blank):
+def test_translate_returns_a_blank_sentence_as_it_is(model, tiny_tokenizer, blank):
     translations = list(translate(model, tiny_tokenizer, [blank, "A dog.", blank], **SHORT))
-    assert translations[0] == translations[2] == ""
+    assert translations[0] == translations[2] == blank
     assert translations[1] == translate_alone(model, tiny_tokenizer, "A dog.", **SHORT)
 
 

@@ -32,9 +32,11 @@ from ..files import (
     check_outputs,
     decode_lines,
     is_stream,
+    json_text,
     line_bytes,
     open_text,
     write_lines,
+    write_text,
 )
 from ..pipeline_vaswani_transformer import (
     MAX_TEXT_BYTES,
@@ -53,12 +55,12 @@ from .loading import is_translator, precision_of
 # translation.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
+# OUTPUT.part.json holds the model, the input and the options of OUTPUT.part.
+_SETTINGS_SUFFIX = ".part.json"
 
 # A model that translates. It is either a `PreTrainedModel` with `GenerationMixin`, of this package
 # or of another package, or a `Translator` for the engine ctranslate2.
 GenerativeModel: TypeAlias = Any
-
-BLANK = Hypothesis("")  # the hypothesis of a blank sentence
 
 # ---- sentences ----
 
@@ -78,7 +80,7 @@ def translate(
     """Translate sentences and yield their translations in order.
 
     Sentences are read in chunks, so the input may be endless. A translation has the same white
-    space around it as its sentence. Empty and blank sentences become empty strings. Nothing is
+    space around it as its sentence, and a blank sentence is returned as it is. Nothing is
     truncated: a sentence longer than `max_tokens_per_batch` forms a batch of its own.
 
     Args:
@@ -159,7 +161,9 @@ def translate_n_best(
 def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
     """Return the hypotheses, with their scores, of a document that consists of one sentence."""
     (sentence,) = document.sentences
-    return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
+    if not sentence.source:
+        return sentence.found[:1]
+    return with_gnmt_scores(sentence.found, decoding)
 
 
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
@@ -384,7 +388,8 @@ def translate_file(
             translation has the fields of `Hypothesis`. None writes the best translation as plain
             text.
         resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input,
-            model and options must be the same as before.
+            model and options must be the same as before. They are compared with
+            OUTPUT.part.json.
         tag: Text to write, with a space, before each translation that is not blank. It must be None
             if `num_best` is set.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
@@ -416,7 +421,20 @@ def translate_file(
         raise ValueError(
             "`resume` must come with files as `input` and `output`, got a stream. Name the files."
         )
-    num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
+    num_kept = 0
+    settings = ""
+    if has_part and _is_main(processes):
+        settings = json_text(
+            {
+                "model": model.config.name_or_path,
+                "input_bytes": os.path.getsize(input_file),
+                "num_best": num_best,
+                "tag": tag,
+                "document": document,
+                "options": str(generate_kwargs),
+            }
+        )
+        num_kept = _keep_part(output_file, resume, settings)
     if processes is not None:
         from accelerate.utils import broadcast_object_list
 
@@ -428,7 +446,7 @@ def translate_file(
         if num_best is None:
             lines = translate(model, tokenizer, rest, split_sentences=document, **options)
             if tag is not None:
-                lines = (f"{tag} {line}" if line else line for line in lines)
+                lines = (f"{tag} {line}" if line.strip() else line for line in lines)
         else:
             rest, sources = itertools.tee(rest)
             precision = precision_of(model)
@@ -444,9 +462,9 @@ def translate_file(
             lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         if not _is_main(processes):
             return num_kept + sum(1 for _ in lines)
-        return num_kept + (
-            _append_lines(lines, output_file) if has_part else write_lines(lines, output_file)
-        )
+        if has_part:
+            return num_kept + _append_lines(lines, output_file, settings)
+        return num_kept + write_lines(lines, output_file)
 
 
 def part_of(output_file: str | Path) -> Path:
@@ -455,16 +473,29 @@ def part_of(output_file: str | Path) -> Path:
     return path.with_name(path.name + ".part")
 
 
-def _keep_part(output_file: str | Path, resume: bool) -> int:
+def _keep_part(output_file: str | Path, resume: bool, settings: str) -> int:
     """Truncate OUTPUT.part after its last complete chunk, and return the number of lines kept.
 
     Thus the remaining input forms the same chunks, and so the same batches, as in an uninterrupted
     run. If `resume` is False, delete OUTPUT.part instead and return 0.
+
+    Args:
+        settings: Description of model, input and options.
+
+    Raises:
+        ValueError: OUTPUT.part was made with other settings.
     """
     part = part_of(output_file)
-    if not resume or part.is_symlink() or not part.is_file():
+    settings_file = part.with_suffix(_SETTINGS_SUFFIX)
+    if not resume or not part.is_file():
         part.unlink(missing_ok=True)
         return 0
+    if settings_file.is_file() and settings_file.read_text(encoding="utf-8") != settings:
+        raise ValueError(
+            "`resume` must come with the model, input and options of the interrupted translation, "
+            f"which {settings_file} lists, got others. Repeat the first command, or use another "
+            "output."
+        )
     end = size = num_kept = 0
     with part.open("r+b") as stream:
         for number, line in enumerate(stream, start=1):
@@ -475,12 +506,13 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
     return num_kept
 
 
-def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
+def _append_lines(lines: Iterator[str], output_file: str | Path, settings: str) -> int:
     """Append lines to OUTPUT.part in chunks, then rename OUTPUT.part to OUTPUT.
 
-    Return the number of lines that were appended.
+    Return the number of lines that were appended. Until then, OUTPUT.part.json holds `settings`.
     """
     part, num_lines = part_of(output_file), 0
+    settings_file = write_text(part.with_suffix(_SETTINGS_SUFFIX), settings)
     stream = part.open("ab")
     try:
         with stream:
@@ -497,8 +529,10 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
             )
         else:
             part.unlink()
+            settings_file.unlink(missing_ok=True)
         raise
     os.replace(part, Path(output_file).resolve())
+    settings_file.unlink(missing_ok=True)
     return num_lines
 
 

@@ -54,7 +54,7 @@ class Translator:
     list of texts gives a list of dictionaries, or a list of such lists if there are several
     translations per text. A generator or a dataset gives an iterable over lists.
 
-    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
+    Results keep the order of the inputs. A blank text is returned as it is. Nothing is
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
 
     Beam search ranks hypotheses by GNMT's length penalty, as `generate` does.
@@ -206,12 +206,11 @@ class Translator:
                 "`engine` torch."
             )
         given = decoding_overrides(**options)
-        config: Any = copy.copy(self.generation_config)
-        config.update(**given)
         if "max_new_tokens" in given:
-            config.max_new_tokens_over_source = None
-        prepared: GenerationConfig = config
-        return prepared
+            given["max_new_tokens_over_source"] = None
+        config: GenerationConfig = copy.copy(self.generation_config)
+        config.update(**given)
+        return config
 
     def make_engine(self, **options: Any) -> CTranslate2Engine:
         """Return an engine for `translate_texts`. The options are those of `decoding_config`."""
@@ -263,6 +262,7 @@ def load_engine(
         elif bf16:
             compute_type = "bfloat16"
         loaded = Translator(model, device=str(device), compute_type=compute_type)
+        loaded.config.name_or_path = str(model)
         tokenizer = loaded.tokenizer
     else:
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
