@@ -31,9 +31,7 @@ from ..extras import requiring
 from ..files import read_json, writing_folder
 from ..modeling_vaswani_transformer import (
     MultiHeadAttention,
-    SinusoidalPositionalEncoding,
     VaswaniTransformerForConditionalGeneration,
-    sinusoids,
 )
 from . import DECODING
 from .loading import load_for_inference
@@ -138,6 +136,7 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
     ) -> transformer_spec.TransformerSpec:
         """Return the specification with the weights of the model."""
         config = model.config
+        self._num_positions = num_positions(config)
         if config.d_k != config.d_v:
             raise ValueError(
                 f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and "
@@ -154,11 +153,8 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
 
     def set_position_encodings(self, spec: Any, module: nn.Module) -> None:
         """Set the table of positions, learned or sinusoidal."""
-        if isinstance(module, SinusoidalPositionalEncoding):
-            length = max(MIN_POSITIONS, len(module.table))
-            spec.encodings = sinusoids(torch.arange(length), module.d_model)
-        else:
-            super().set_position_encodings(spec, module)
+        positions = torch.arange(self._num_positions)
+        spec.encodings = module(positions, self._num_positions)
 
     def set_attention(
         self, spec: Any, attention: MultiHeadAttention, self_attention: bool = False
