@@ -701,13 +701,17 @@ class TorchEngine:
         """Return the token ids of each text, without truncation.
 
         Raises:
-            ValueError: A text has more than 65,536 bytes.
+            ValueError: A text has more than 65,536 bytes, or more tokens than the model has
+                positions.
         """
         texts = [self._source_prefix + text for text in texts]
         if self._encode_one is None:
             rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         else:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
+        table = getattr(self.model.get_encoder(), "embed_positions", None)
+        if isinstance(table, torch.nn.Embedding):  # positions that are computed have no limit
+            check_positions(texts, rows, table.num_embeddings - getattr(table, "offset", 0))
         longest = getattr(self.model.generation_config, "longest_training_source", None)
         warn_of_long_texts(rows, longest)
         return rows
@@ -785,6 +789,16 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
                 "Split it into sentences."
             )
     return tokenizer(texts, truncation=False, padding=False, verbose=False, **options)
+
+
+def check_positions(texts: list[str], rows: list[list[int]], num_positions: int) -> None:
+    """Raise ValueError if a text has more tokens than the model has positions."""
+    for text, row in zip(texts, rows, strict=True):
+        if len(row) > num_positions:
+            raise ValueError(
+                f"A text must have at most {num_positions} tokens, the number of positions of the "
+                f"model, got {len(row)} in {text[:30]!a}... Split it into sentences."
+            )
 
 
 def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
@@ -899,8 +913,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a list
     with one dictionary per text, or, if several sequences are returned, with one list of
     dictionaries per text. A generator or a data set gives an iterable over lists of dictionaries.
-    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
-    truncated: a text longer than any training sentence is translated whole, with one warning.
+    Results keep the order of the inputs. A text of only white space gives an empty translation.
+    Nothing is truncated: a text longer than any training sentence is translated whole, with one
+    warning.
 
     Sentences are sorted by length. A batch has up to 4,096 padded tokens (on a CPU also at most 128
     sentences), or `batch_size` sentences. Texts of a generator are translated one at a time. With
@@ -930,7 +945,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     Raises:
         ValueError: The model does not translate the requested languages, its checkpoint has missing
             or unexpected tensors, the tokenizer is larger than the model's vocabulary, or a
-            sentence has more than 65,536 bytes.
+            sentence has more than 65,536 bytes or more tokens than the model has positions.
         TypeError: An input is not a text.
 
     Example:
