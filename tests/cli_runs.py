@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tests of the console command run it."""
 
+from pathlib import Path
+
 from vaswani_transformer.cli import main
+from vaswani_transformer.inference import translate
 
 TINY = {
     "--train-source": "train.en",
@@ -39,3 +42,26 @@ def refused(capsys, arguments):
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return next(line for line in error.splitlines() if line.startswith("error: "))
+
+
+def check_resumed(command, engine, monkeypatch):
+    """A command that is interrupted in the third batch of `engine`, a class, and resumed writes the
+    bytes of the uninterrupted one.
+    """
+    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 2)
+    assert main(command) == 0
+    expected = Path("out").read_bytes()
+    calls, compute = [], engine.translate_batch
+
+    def interrupt(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return compute(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "translate_batch", interrupt)
+        assert main([*command, "--overwrite"]) == 130
+    assert Path("out.part").stat().st_size > 0
+    assert main([*command, "--resume"]) == 0
+    assert Path("out").read_bytes() == expected

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -137,6 +136,11 @@ def read_json(path: Path, kind: type = dict) -> Any:
     return content
 
 
+def read_json_if_any(path: Path) -> Any:
+    """Read a JSON object as `read_json` does, or return {} if there is no file."""
+    return read_json(path) if path.is_file() else {}
+
+
 @contextlib.contextmanager
 def writing_beside(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` after the block.
@@ -158,8 +162,9 @@ def writing_beside(path: Path) -> Iterator[Path]:
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     """Yield an empty folder that becomes `output_dir` after the block.
 
-    During the block, the folder is next to `output_dir` under the name export-*.part. If the block
-    fails, the folder is deleted.
+    During the block, the folder is next to `output_dir` under the name export-NAME.part. If the
+    block fails, the folder is deleted. If the process was killed in an earlier block, the folder of
+    that block is deleted first.
 
     Raises:
         ValueError: `output_dir` is a file or holds files.
@@ -170,7 +175,8 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
             f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or "
             "delete it first."
         )
-    beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
+    beside = path.with_name(f"export-{path.name}.part")
+    shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
         yield beside

@@ -688,13 +688,17 @@ class TorchEngine:
         """Return the token ids of each text, without truncation.
 
         Raises:
-            ValueError: A text has more than 65,536 bytes.
+            ValueError: A text has more than 65,536 bytes, or more tokens than the model has
+                positions.
         """
         texts = [self._source_prefix + text for text in texts]
         if self._encode_one is None:
             rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         else:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
+        table = getattr(self.model.get_encoder(), "embed_positions", None)
+        if isinstance(table, torch.nn.Embedding):  # positions that are computed have no limit
+            check_positions(texts, rows, table.num_embeddings - getattr(table, "offset", 0))
         longest = getattr(self.model.generation_config, "longest_training_source", None)
         warn_of_long_texts(rows, longest)
         return rows
@@ -772,6 +776,16 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
                 "Split it into sentences."
             )
     return tokenizer(texts, truncation=False, padding=False, verbose=False, **options)
+
+
+def check_positions(texts: list[str], rows: list[list[int]], num_positions: int) -> None:
+    """Raise ValueError if a text has more tokens than the model has positions."""
+    for text, row in zip(texts, rows, strict=True):
+        if len(row) > num_positions:
+            raise ValueError(
+                f"A text must have at most {num_positions} tokens, the number of positions of the "
+                f"model, got {len(row)} in {text[:30]!a}... Split it into sentences."
+            )
 
 
 def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
@@ -917,7 +931,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     Raises:
         ValueError: The model does not translate the requested languages, its checkpoint has missing
             or unexpected tensors, the tokenizer is larger than the model's vocabulary, or a
-            sentence has more than 65,536 bytes.
+            sentence has more than 65,536 bytes or more tokens than the model has positions.
         TypeError: An input is not a text.
 
     Example:

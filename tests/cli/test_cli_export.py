@@ -31,7 +31,7 @@ def test_export_prints_what_it_wrote_and_how_to_use_it(model_folder, tmp_path, c
 
 def test_export_stores_float32_by_default(model_folder, tmp_path):
     assert main(arguments(model_folder, tmp_path / "out")) == 0
-    assert Translator(tmp_path / "out")._ctranslate2.compute_type == "float32"
+    assert Translator(tmp_path / "out").compute_type == "float32"
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,11 @@ def test_an_export_leaves_nothing_else_behind(save_model, tmp_path):
     out = export_ctranslate2(folder, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
     assert sorted(path.name for path in out.iterdir()) == [
-        *(
-            "config.json",
-            "model.bin",
-            "shared_vocabulary.json",
-            "tokenizer.json",
-            "tokenizer_config.json",
-        ),
+        "config.json",
+        "model.bin",
+        "shared_vocabulary.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
     ]
 
 

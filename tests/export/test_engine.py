@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cli_runs import refused
+from cli_runs import check_resumed, refused
 from transformers import pipeline
 
 from vaswani_transformer.cli import main
@@ -20,22 +20,18 @@ from vaswani_transformer.inference.translate import translate
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
 from vaswani_transformer.export import Translator  # noqa: E402
-from vaswani_transformer.inference.translator import load_engine  # noqa: E402
+from vaswani_transformer.inference.translator import CTranslate2Engine, load_engine  # noqa: E402
 
 LINES = [
-    *(
-        "A dog runs in the park.",
-        "",
-        "Two women read a book. A dog runs!",
-        "  Zwei",
-        "TWO DOGS RUN IN THE PARK.",
-    ),
-    *(
-        "- A book.",
-        "See https://example.org/x for a dog.",
-        "Собака бежит в парке.",
-        "两个女人在看书。一只狗在跑。",
-    ),
+    "A dog runs in the park.",
+    "",
+    "Two women read a book. A dog runs!",
+    "  Zwei",
+    "TWO DOGS RUN IN THE PARK.",
+    "- A book.",
+    "See https://example.org/x for a dog.",
+    "Собака бежит в парке.",
+    "两个女人在看书。一只狗在跑。",
 ]
 
 
@@ -111,34 +107,10 @@ def test_int8_and_other_formats_are_named_in_results(folder):
 
 
 def test_an_interrupted_file_is_resumed(folder, monkeypatch):
-    from vaswani_transformer.inference import translate as module
-    from vaswani_transformer.inference.translator import CTranslate2Engine
-
-    monkeypatch.setattr(module, "SENTENCES_PER_CHUNK", 2)
-    run(folder, "--output", "whole")
-    calls, compute = [], CTranslate2Engine.translate_batch
-
-    def interrupt(engine, rows):
-        calls.append(rows)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return compute(engine, rows)
-
-    monkeypatch.setattr(CTranslate2Engine, "translate_batch", interrupt)
-    command = [
-        "translate",
-        "--model",
-        folder,
-        *"--engine ctranslate2 --device cpu --input in --output out".split(),
-    ]
-    assert main(command) == 130
-    assert Path("out.part").stat().st_size > 0
-    assert main([*command, "--resume"]) == 0
-    assert Path("out").read_bytes() == Path("whole").read_bytes()
-
-
-def test_texts_of_several_sentences_are_those_of_the_pipeline(folder):
-    assert Translator(folder)(LINES) == pipeline("translation", folder)(LINES)
+    command = (
+        f"translate --model {folder} --engine ctranslate2 --device cpu --input in --output out"
+    )
+    check_resumed(command.split(), CTranslate2Engine, monkeypatch)
 
 
 # ---- conversion ----

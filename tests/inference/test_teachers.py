@@ -3,14 +3,17 @@
 """`translate` with models of other architectures equals their own `generate`, called by hand."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import sentencepiece
 import torch
-from cli_runs import refused
+from cli_runs import check_resumed, refused
 from tiny import SENTENCES
 from transformers import (
+    AutoModelForSeq2SeqLM,
+    BartConfig,
     M2M100Config,
     M2M100ForConditionalGeneration,
     M2M100Tokenizer,
@@ -22,7 +25,6 @@ from transformers import (
 )
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.inference import translate
 from vaswani_transformer.inference.loading import load_for_inference
 from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
@@ -128,23 +130,19 @@ def test_translations_are_those_of_the_models_own_generate(kind, make):
 
 
 def test_resumed_translation_equals_the_uninterrupted_one(make, monkeypatch):
-    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 2)
-    command = make("nllb")[2]
-    assert main(command) == 0
-    expected = Path("out").read_bytes()
-    calls, compute = [], TorchEngine.translate_batch
+    check_resumed(make("nllb")[2], TorchEngine, monkeypatch)
 
-    def fail(*args):
-        calls.append(args)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return compute(*args)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(TorchEngine, "translate_batch", fail)
-        assert main([*command, "--overwrite"]) == 130
-    assert main([*command, "--resume"]) == 0
-    assert Path("out").read_bytes() == expected
+@pytest.mark.parametrize("kind", [MarianConfig, BartConfig, M2M100Config])
+def test_texts_have_at_most_as_many_tokens_as_the_model_has_positions(kind, tiny_tokenizer):
+    sizes = {"d_model": 16, "vocab_size": 300, "max_position_embeddings": 8, "pad_token_id": 0}
+    config = kind(**sizes, **LAYERS)
+    engine = TorchEngine(AutoModelForSeq2SeqLM.from_config(config), tiny_tokenizer, {})
+    assert len(engine.encode(["x" * 7])[0]) == 8
+    computes_positions = kind is M2M100Config
+    says = pytest.raises(ValueError, match="at most 8 tokens.* got 9 in 'xxxxxxxx'")
+    with nullcontext() if computes_positions else says:
+        engine.encode(["A", "x" * 8])
 
 
 def test_n_best_scores_are_those_of_transformers_search(make):
@@ -187,8 +185,8 @@ def test_languages_of_our_own_model_must_be_its_pair(tiny_model, make, capsys):
 def test_options_of_our_models_alone_are_refused(make, capsys):
     command = make("marian")[2]
     assert "without `--int8`" in refused(capsys, [*command, "--int8"])
-    option = ["--max-new-tokens-over-source", "5"]
-    assert "max_new_tokens_over_source" in refused(capsys, [*command, *option])
+    command += ["--max-new-tokens-over-source", "5"]
+    assert "max_new_tokens_over_source" in refused(capsys, command)
 
 
 def test_incomplete_model_is_refused(make):

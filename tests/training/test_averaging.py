@@ -38,11 +38,12 @@ def weights(folder):
 
 
 @pytest.fixture
-def folders(tmp_path):
+def folders(tmp_path, tiny_tokenizer):
     """Folders of three models, named as checkpoints."""
     paths = [tmp_path / f"checkpoint-{step}" for step in (500, 9500, 10000)]
     for seed, path in enumerate(paths):
         make_model(seed).save_pretrained(path)
+        tiny_tokenizer.save_pretrained(path)
     return paths
 
 
@@ -65,16 +66,11 @@ def test_average_equals_the_mean_computed_by_numpy(folders):
 
 
 def test_average_of_bfloat16_is_rounded_once(tmp_path):
-    values, paths = (
-        [1.0, 1.0078125, 1.0078125],
-        [tmp_path / f"{index}.safetensors" for index in range(3)],
-    )
-    for value, path in zip(values, paths, strict=True):
-        save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, path)
-    assert (
-        average_snapshots(paths)["w"].item()
-        == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
-    )
+    values = torch.tensor([1.0, 1.0078125, 1.0078125], dtype=torch.bfloat16)
+    for index in range(3):
+        save_file({"w": values[index]}, tmp_path / f"{index}.safetensors")
+    mean = average_snapshots([*tmp_path.iterdir()])["w"]
+    assert mean == values.double().mean().bfloat16()
 
 
 @pytest.mark.parametrize(
@@ -91,6 +87,18 @@ def test_average_names_tensors_that_do_not_fit(tmp_path, sizes, message):
         save_file({name: torch.zeros(size) for name, size in each.items()}, path)
     with pytest.raises(ValueError, match=message):
         average_snapshots(paths)
+
+
+@pytest.mark.parametrize(
+    ("file", "key"),
+    [("config.json", "num_heads"), ("config.json", "target_language"), ("tokenizer.json", "model")],
+)
+def test_average_refuses_models_of_different_kinds(tmp_path, folders, file, key):
+    path = folders[0] / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: "other"}))
+    says = f"{folders[0]} and {folders[2]} with different `{key}` in their {file}"
+    with pytest.raises(ValueError, match=says):
+        average_checkpoints(folders, tmp_path / "mean")
 
 
 def test_average_refuses_pickled_weights_by_name(tmp_path):
@@ -118,6 +126,7 @@ def test_average_copies_nothing_that_a_link_leads_to(tmp_path, folders):
 
 
 def test_average_checkpoints_writes_a_loadable_model(tmp_path, folders):
+    (tmp_path / "export-mean.part" / "of a killed process").mkdir(parents=True)
     average_checkpoints(folders, tmp_path / "mean")
     mean = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path / "mean")
     assert torch.equal(mean.lm_head.weight, average_snapshots(folders)["model.shared.weight"])
@@ -125,34 +134,34 @@ def test_average_checkpoints_writes_a_loadable_model(tmp_path, folders):
 
 @pytest.fixture
 def run(tmp_path):
-    """Folder of a run with two snapshots, and the output weights of each and their mean."""
-    models = [make_model(seed) for seed in range(2)]
-    models[1].save_pretrained(tmp_path / "run")
-    write_snapshots(tmp_path / "run", models)
-    first, second = (model.lm_head.weight.double() for model in models)
-    return tmp_path / "run", second.float(), ((first + second) / 2).float()
-
-
-def test_average_checkpoints_takes_as_many_snapshots_of_a_run_as_its_recipe(tmp_path, caplog):
+    """Folder of a run with three snapshots, and the output weights of each."""
     models = [make_model(seed) for seed in range(3)]
-    models[0].save_pretrained(tmp_path / "run")
+    models[2].save_pretrained(tmp_path / "run")
     write_snapshots(tmp_path / "run", models)
-    recipe = json.dumps({"num_averaged_snapshots": 2})
-    (tmp_path / "run" / "recipe.json").write_text(recipe, encoding="utf-8")
+    return tmp_path / "run", torch.stack([model.lm_head.weight.double() for model in models])
+
+
+@pytest.mark.parametrize("number", [2, None])
+def test_average_checkpoints_takes_as_many_snapshots_of_a_run_as_its_recipe(
+    run, tmp_path, caplog, number
+):
+    folder, expected = run
+    first = 1 if number else 0
+    if number:
+        recipe = json.dumps({"num_averaged_snapshots": number})
+        (folder / "recipe.json").write_text(recipe, encoding="utf-8")
     with caplog.at_level("INFO", logger="vaswani_transformer"):
-        average_checkpoints(tmp_path / "run", tmp_path / "mean")
-    expected = (models[1].lm_head.weight.double() + models[2].lm_head.weight.double()) / 2
-    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], expected.float())
-    names = [path.name for path in list_snapshots(tmp_path / "run")]
-    assert all((name in caplog.text) == (name in names[1:]) for name in names)
+        average_checkpoints(folder, tmp_path / "mean")
+    mean = weights(tmp_path / "mean")["model.shared.weight"]
+    assert torch.equal(mean, expected[first:].mean(0).float())
+    names = [path.name for path in list_snapshots(folder)]
+    assert all((name in caplog.text) == (name in names[first:]) for name in names)
 
 
-def test_average_checkpoints_takes_all_snapshots_of_a_run_or_one(run, tmp_path):
-    folder, newest, mean = run
-    average_checkpoints(folder, tmp_path / "mean")
-    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], mean)
+def test_average_checkpoints_takes_one_snapshot(run, tmp_path):
+    folder, expected = run
     average_checkpoints(list_snapshots(folder)[-1:], tmp_path / "one")
-    assert torch.equal(weights(tmp_path / "one")["model.shared.weight"], newest)
+    assert torch.equal(weights(tmp_path / "one")["model.shared.weight"], expected[2].float())
 
 
 def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path, folders):
@@ -165,9 +174,9 @@ def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path,
 
 
 def test_write_average_replaces_the_final_weights(run):
-    folder, _, mean = run
-    assert write_average(folder, 5, folder) == 2
-    assert torch.equal(weights(folder)["model.shared.weight"], mean)
+    folder, expected = run
+    assert write_average(folder, 5, folder) == 3
+    assert torch.equal(weights(folder)["model.shared.weight"], expected.mean(0).float())
 
 
 MEASURE = """

@@ -17,7 +17,7 @@ computes the sinusoids itself.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData
@@ -25,12 +25,12 @@ from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.utils.hub import cached_file
 
 from ..files import CARD_FILE, RECIPE_FILE, write_json, write_text, writing_folder
+from ..inference.ctranslate2 import Decoding, num_positions
 from ..inference.loading import is_hub_id, load_for_inference
 from ..inference.translate import decoding_config
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..recipe import Recipe, read_recipe
 
-MAX_POSITIONS = 2048  # rows of Marian's position table; a longer text raises IndexError
 MAX_NEW_TOKENS = 256  # a constant, because transformers has no limit that grows with the source
 
 _READS_D_MODEL = ("q_proj", "k_proj", "v_proj", "fc1", "shared")
@@ -102,11 +102,7 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
                 "model_input_names": tokenizer.model_input_names,
                 "clean_up_tokenization_spaces": False,
                 "split_special_tokens": tokenizer.split_special_tokens,
-                **{
-                    name: str(token)
-                    for name, token in tokenizer.special_tokens_map.items()
-                    if isinstance(token, str)
-                },
+                **tokenizer.special_tokens_map,
             },
         )
         write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, stock))
@@ -131,15 +127,14 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
         "position_encoding": "sinusoidal",
         "tie_word_embeddings": True,
     }
-    if others := {
-        name: getattr(config, name) for name in needed if getattr(config, name) != needed[name]
-    }:
+    given = {name: getattr(config, name) for name in needed}
+    if given != needed:
         raise ValueError(
             "`model` must have heads of d_model / num_heads, sinusoidal positions and tied "
-            f"embeddings to become a Marian model, got {others}. Share the folder as it is, with "
+            f"embeddings to become a Marian model, got {given}. Share the folder as it is, with "
             "trust_remote_code."
         )
-    stock: Any = MarianMTModel(
+    stock = MarianMTModel(
         MarianConfig(
             vocab_size=config.vocab_size,
             d_model=config.d_model,
@@ -154,7 +149,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             activation_dropout=config.activation_dropout,
             activation_function="relu",
             scale_embedding=True,
-            max_position_embeddings=max(MAX_POSITIONS, config.max_position_embeddings),
+            max_position_embeddings=num_positions(config),
             pad_token_id=config.pad_token_id,
             bos_token_id=config.bos_token_id,
             eos_token_id=config.eos_token_id,
@@ -162,7 +157,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             forced_eos_token_id=None,
         )
     )
-    stock.to(model.dtype)
+    stock.to(model.dtype)  # type: ignore[arg-type]
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
@@ -180,7 +175,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             parameter.copy_(weight)
     stock.generation_config = _search(model)
     stock.eval()
-    return cast("MarianMTModel", stock)
+    return stock
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
@@ -195,22 +190,26 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
         "max_new_tokens_over_source",
         "longest_training_source",
         "length_penalty_offset",
-        "max_length",
+        "max_new_tokens",
     ):
         chosen.pop(name, None)
+    limits = Decoding.of(own)
+    limit = MAX_NEW_TOKENS if limits.is_over_source else limits.max_new_tokens
     # max_length counts `<s>`, max_new_tokens does not. The export sets max_length, because a
     # max_new_tokens in the generation config would override a max_length in the call.
-    max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
-    values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
+    chosen |= {
+        "max_length": 1 + limit,
+        "num_beams": own.num_beams,
+        "length_penalty": None,
+        "early_stopping": None,
+    }
     if own.num_beams > 1:
         # transformers' penalty is length^alpha. It approximates the paper's penalty if the paper's
         # alpha is multiplied by a factor below 1. This factor is the slope of log((5 + n) / 6) as a
         # function of log(n). The slope is n / (5 + n), about 0.7 for sentences of 12 tokens.
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
-        values |= {"length_penalty": penalty, "early_stopping": "never"}
-    else:
-        values |= {"length_penalty": None, "early_stopping": None}
-    return GenerationConfig(**values)
+        chosen |= {"length_penalty": penalty, "early_stopping": "never"}
+    return GenerationConfig(**chosen)
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:

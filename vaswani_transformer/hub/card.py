@@ -23,6 +23,7 @@ from ..files import (
     TRAIN_RESULTS_FILE,
     is_own_card,
     read_json,
+    read_json_if_any,
     write_text,
 )
 from ..inference import DECODING, METRICS
@@ -71,8 +72,7 @@ def make_card(
             signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
     path = folder / CARD_FILE
     earlier = ModelCard.load(path).data.to_dict() if path.exists() else {}
-    search = folder / GENERATION_CONFIG_NAME
-    longest = read_json(search).get("longest_training_source") if search.is_file() else None
+    search = read_json_if_any(folder / GENERATION_CONFIG_NAME)
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
             language=[
@@ -97,7 +97,7 @@ def make_card(
         config=VaswaniTransformerConfig.from_json_file(folder / CONFIG_FILE),
         recipe=recipe,
         recipe_file=_recipe_file(recipe),
-        longest_training_source=longest,
+        longest_training_source=search.get("longest_training_source"),
         results=results,
         metrics=metrics,
         tests=[{**test, "search": describe_search(test)} for test in tests],

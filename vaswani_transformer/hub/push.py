@@ -28,6 +28,7 @@ from ..files import (
     check_no_link_out,
     json_text,
     read_json,
+    read_json_if_any,
     write_text,
 )
 from ..inference.loading import is_hub_id
@@ -114,7 +115,7 @@ def push_model(
         )
     if license:
         write_text(folder / CARD_FILE, str(card))
-    commit: CommitInfo = upload(api, folder, repo_id, None, revision, tag)
+    commit = upload(api, folder, repo_id, None, revision, tag)
     if tag is not None:
         try:
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
@@ -134,13 +135,12 @@ def published_files(folder: Path) -> list[Path]:
         ValueError: If a file is a link to a file outside the folder, or names a base model that is
             not on the Hub.
     """
-    files = _code(folder).union(
-        *(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES)
-    )
-    for path in sorted(files):
+    patterns = [pattern for pattern in _PUBLISHED if pattern != CODE_FILES]
+    files = sorted(_code(folder).union(*map(folder.glob, patterns)))
+    for path in files:
         check_no_link_out(path, folder)
         _check_base_model(path)
-    return sorted(files)
+    return files
 
 
 def _check_base_model(path: Path) -> None:
@@ -196,7 +196,7 @@ def upload(
 
 def _code(folder: Path) -> set[Path]:
     """Return the code files listed in a folder's config, and the files that they import."""
-    config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
+    config = read_json_if_any(folder / CONFIG_FILE)
     references = [
         *(config.get("auto_map") or {}).values(),
         *(pipeline["impl"] for pipeline in (config.get("custom_pipelines") or {}).values()),

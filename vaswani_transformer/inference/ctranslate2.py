@@ -28,12 +28,10 @@ from transformers.utils import CONFIG_NAME
 from ..beam_search_vaswani_transformer import gnmt_length_penalty
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..extras import requiring
-from ..files import read_json, writing_folder
+from ..files import read_json_if_any, writing_folder
 from ..modeling_vaswani_transformer import (
     MultiHeadAttention,
-    SinusoidalPositionalEncoding,
     VaswaniTransformerForConditionalGeneration,
-    sinusoids,
 )
 from . import DECODING
 from .loading import load_for_inference
@@ -138,13 +136,18 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
     ) -> transformer_spec.TransformerSpec:
         """Return the specification with the weights of the model."""
         config = model.config
+        self._num_positions = num_positions(config)
         if config.d_k != config.d_v:
             raise ValueError(
                 f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and "
                 f"`d_v` {config.d_v}. Use the model without CTranslate2."
             )
-        sizes = {"num_heads": config.num_heads, "head_dim": config.d_k}
-        sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
+        sizes = {
+            "num_heads": config.num_heads,
+            "head_dim": config.d_k,
+            "pre_norm": False,
+            "activation": common_spec.Activation.RELU,
+        }
         encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **sizes)
         decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **sizes)
         self.set_encoder(encoder, model.model.encoder)
@@ -154,11 +157,8 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
 
     def set_position_encodings(self, spec: Any, module: nn.Module) -> None:
         """Set the table of positions, learned or sinusoidal."""
-        if isinstance(module, SinusoidalPositionalEncoding):
-            length = max(MIN_POSITIONS, len(module.table))
-            spec.encodings = sinusoids(torch.arange(length), module.d_model)
-        else:
-            super().set_position_encodings(spec, module)
+        positions = torch.arange(self._num_positions)
+        spec.encodings = module(positions, self._num_positions)
 
     def set_attention(
         self, spec: Any, attention: MultiHeadAttention, self_attention: bool = False
@@ -241,10 +241,7 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
     Raises:
         ValueError: The folder is not an export by this version.
     """
-    path = folder / CONFIG_NAME
-    description: dict[str, Any] = {}
-    if path.is_file():
-        description = read_json(path).get(DESCRIPTION, {})
+    description = read_json_if_any(folder / CONFIG_NAME).get(DESCRIPTION, {})
     if "generation_config" not in description:
         raise ValueError(
             f"`model` must be a model or an export by this version, got {folder}. Export the model "

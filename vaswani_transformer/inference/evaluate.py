@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, write_lines
+from ..files import TEST_RESULTS_FILE, check_outputs, read_json_if_any, write_json, write_lines
 from ..version import __version__
 from . import DECODING, METRICS
 from .loading import precision_of
@@ -175,7 +175,7 @@ def _results_file(folder: Path, name: str) -> Path:
     short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file
-        earlier = read_json(path).get("test_data", name) if path.is_file() else name
+        earlier = read_json_if_any(path).get("test_data", name)
         if earlier == name:
             return path
     raise ValueError(

@@ -439,8 +439,13 @@ def translate_file(
         from accelerate.utils import broadcast_object_list
 
         num_kept = broadcast_object_list([num_kept])[0]
-    options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
-    options |= {"processes": processes, "total": total and total - num_kept, **generate_kwargs}
+    options: dict[str, Any] = {
+        "max_tokens_per_batch": max_tokens_per_batch,
+        "progress": progress,
+        "processes": processes,
+        "total": total and total - num_kept,
+        **generate_kwargs,
+    }
     with open_lines(input_file) as sentences:
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
         if num_best is None:

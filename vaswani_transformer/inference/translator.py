@@ -19,6 +19,7 @@ from ..files import read_json
 from ..pipeline_vaswani_transformer import (
     Batching,
     Hypothesis,
+    check_positions,
     results_like,
     tokenize,
     translate_texts,
@@ -57,7 +58,9 @@ class Translator:
     Results keep the order of the inputs. A blank text is returned as it is. Nothing is
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
 
-    Beam search ranks hypotheses by GNMT's length penalty, as `generate` does.
+    Beam search ranks hypotheses by GNMT's length penalty, as `generate` does. Texts and
+    translations have at most as many tokens as the export has positions: with sinusoidal positions
+    at least 2,048. A longer text is refused.
 
     `translate`, `translate_n_best`, `translate_file` and `evaluate_model` also accept a translator
     as their `model`.
@@ -129,15 +132,15 @@ class Translator:
 
         self.config, self.generation_config = read_configs(folder)
         self.tokenizer = load_tokenizer(folder)
-        self._ctranslate2 = ctranslate2.Translator(str(folder), **options)
+        translator = ctranslate2.Translator(str(folder), **options)
         names = read_json(folder / "shared_vocabulary.json", list)
         ends = ends_of(self.generation_config)
-        self._search = CTranslate2Search(self._ctranslate2, names, ends, num_positions(self.config))
+        self._search = CTranslate2Search(translator, names, ends, num_positions(self.config))
 
     @property
     def compute_type(self) -> str:
         """CTranslate2's name for the number format in which it computes."""
-        name: str = self._ctranslate2.compute_type
+        name: str = self._search.translator.compute_type
         return name
 
     def __call__(
@@ -165,7 +168,8 @@ class Translator:
                 1,024 on a CPU, because larger batches are no faster on a CPU. The value changes
                 speed and memory, not the translations.
             **options: Search settings: num_beams, length_penalty, length_penalty_offset,
-                max_new_tokens_over_source, max_new_tokens.
+                max_new_tokens_over_source, max_new_tokens. None means the model's default, also for
+                max_new_tokens_over_source. (In `generate`, None switches this limit off.)
         """
         num_beams = self.decoding_config(**options).num_beams
         check_num_best(num_return_sequences, num_beams, "num_return_sequences")
@@ -175,9 +179,7 @@ class Translator:
             pool_size = SENTENCES_PER_CHUNK
         else:
             pool_size = batch_size or 1
-        if max_tokens_per_batch is None:
-            max_tokens_per_batch = engine.max_tokens
-        batching = Batching(max_tokens_per_batch, pool_size=pool_size)
+        batching = Batching(max_tokens_per_batch or engine.max_tokens, pool_size=pool_size)
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
             for document in translate_texts(texts, reader, engine, batching):
@@ -214,9 +216,7 @@ class Translator:
 
     def make_engine(self, **options: Any) -> CTranslate2Engine:
         """Return an engine for `translate_texts`. The options are those of `decoding_config`."""
-        return CTranslate2Engine(
-            self._search, self.tokenizer, self.config, self.decoding_config(**options)
-        )
+        return CTranslate2Engine(self._search, self.tokenizer, self.decoding_config(**options))
 
 
 def load_engine(
@@ -277,43 +277,26 @@ class CTranslate2Engine:
     Args:
         search: Beam search over the exported model.
         tokenizer: Tokenizer of the model.
-        config: Config of the model.
         generation_config: Settings of the search.
     """
 
-    def __init__(
-        self, search: CTranslate2Search, tokenizer: Any, config: Any, generation_config: Any
-    ) -> None:
+    def __init__(self, search: CTranslate2Search, tokenizer: Any, generation_config: Any) -> None:
         self.num_best: int = generation_config.num_return_sequences or 1
         self.max_tokens = _MAX_TOKENS_PER_BATCH[search.translator.device]
         self._search = search
         self._tokenizer = tokenizer
         self._decoding = Decoding.of(generation_config)
-        self._has_learned_positions = config.position_encoding == "learned"
         self._longest_training_source = getattr(generation_config, "longest_training_source", None)
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """Return the token ids of each text.
 
         Raises:
-            ValueError: A text or its translation may need more positions than the export has.
+            ValueError: A text has more than 65,536 bytes, or more tokens than the export has
+                positions.
         """
         rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
-        most = self._search.num_positions
-        for source in rows:
-            needed = len(source)
-            advice = ""
-            # With learned positions, only the source has to fit into the table of positions. The
-            # output need not fit, because generation stops at the last position.
-            if not self._has_learned_positions:
-                needed = max(needed, self._decoding.limit(source))
-                advice = ", or use the `engine` torch, which has no limit"
-            if needed > most:
-                raise ValueError(
-                    f"Sequence length must be at most {most} for CTranslate2, got {needed} in a "
-                    f"text of {len(source)} tokens or its translation. Split it into "
-                    f"sentences{advice}."
-                )
+        check_positions(texts, rows, self._search.num_positions)
         warn_of_long_texts(rows, self._longest_training_source)
         return rows
 

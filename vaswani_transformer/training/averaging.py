@@ -23,15 +23,20 @@ from ..files import (
     RECIPE_FILE,
     RUN_FILES,
     SNAPSHOT_FOLDER,
+    TOKENIZER_FILES,
     WEIGHTS_FILE,
     check_no_link_out,
-    read_json,
+    read_json_if_any,
     writing_beside,
     writing_folder,
 )
 from .checkpoints import checkpoint_step, list_checkpoints
 
 logger = logging.get_logger(__name__)
+
+# Entries of config.json and tokenizer.json that change the meaning of the weights, but not their
+# names or shapes. `model` holds the vocabulary and the merges.
+_SHARED = ("num_heads", "source_language", "target_language", "added_tokens", "model")
 
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
@@ -144,26 +149,30 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
         `output_dir`.
 
     Raises:
-        ValueError: If `output_dir` is not empty, or the weights do not fit together.
-        FileNotFoundError: If there is nothing to average, or the last input has no `config.json`.
+        ValueError: If `output_dir` is not empty, or the weights do not fit together, because the
+            models differ in tensors, config or tokenizer.
+        FileNotFoundError: If there is nothing to average, or an input has no `config.json`.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
         run = paths[0]
-        paths = _newest_snapshots(run) or list_checkpoints(run)
+        # A run may have more snapshots while it trains. A number of 0 or None means all.
+        num_averaged = read_json_if_any(run / RECIPE_FILE).get("num_averaged_snapshots") or 0
+        paths = list_snapshots(run)[-num_averaged:] or list_checkpoints(run)
         if not paths:
             raise FileNotFoundError(
                 f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass "
                 "the folder of a run or several model folders."
             )
     base = _model_folder(paths[-1])
-    copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
-    for path in copied:
-        check_no_link_out(path, base)
+    for folder in {_model_folder(path) for path in paths}:
+        _check_alike(folder, base)
     logger.info(f"Averaging {', '.join(path.name for path in paths)}.")
     with writing_folder(output_dir) as folder:
-        for path in copied:
-            shutil.copy2(path, folder / path.name)
+        for name in [file.name for file in RUN_FILES if file.copied]:
+            for path in base.glob(name):
+                check_no_link_out(path, base)
+                shutil.copy2(path, folder / path.name)
         _save_weights(average_snapshots(paths), folder / WEIGHTS_FILE)
     return Path(output_dir)
 
@@ -179,18 +188,6 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
     if paths:
         _save_weights(average_snapshots(paths), Path(model_dir) / WEIGHTS_FILE)
     return len(paths)
-
-
-def _newest_snapshots(run: Path) -> list[Path]:
-    """Return the newest snapshots of a run, sorted from the oldest to the newest.
-
-    The recipe of the run sets the number of returned snapshots in `num_averaged_snapshots`. While a
-    run trains, it may have more snapshots. If there is no recipe, or if this number is 0, return
-    all snapshots.
-    """
-    recipe = read_json(run / RECIPE_FILE) if (run / RECIPE_FILE).is_file() else {}
-    num_averaged = recipe.get("num_averaged_snapshots") or 0
-    return list_snapshots(run)[-num_averaged:]
 
 
 def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
@@ -213,6 +210,19 @@ def _model_folder(path: Path) -> Path:
         f"`inputs` must be model folders, or snapshots of a run that has one, got {path} without a "
         f"{CONFIG_FILE}. Check the path, or let the run finish."
     )
+
+
+def _check_alike(*folders: Path) -> None:
+    """Raise ValueError if the weights of two models have different meanings."""
+    for name in (CONFIG_FILE, TOKENIZER_FILES[0]):
+        first, second = (read_json_if_any(folder / name) for folder in folders)
+        for key in _SHARED:
+            if first.get(key) != second.get(key):
+                raise ValueError(
+                    f"`inputs` must be models that differ only in their weights, got {folders[0]} "
+                    f"and {folders[1]} with different `{key}` in their {name}. Average checkpoints "
+                    "of one run."
+                )
 
 
 def _tensor_names(path: Path) -> set[str]:
