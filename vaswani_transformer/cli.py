@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# Maps arguments of library functions to the options that set them, if the two names differ.
-_OTHER_NAMES = {
-    "num_best": "n_best",
-    "path": "files",
-    "source_file": "source",
-    "target_file": "reference",
-    "pairs_file": "pairs",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
@@ -118,10 +109,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
     """Replace the argument names in a message with options: `num_beams` becomes `--num-beams`."""
-    typed = {
-        other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options
-    } | args.options
-    return re.sub(r"`(\w+)`", lambda found: f"`{typed.get(found[1], found[1])}`", message)
+    return re.sub(r"`(\w+)`", lambda found: f"`{args.options.get(found[1], found[1])}`", message)
 
 
 # ---- making models ----
@@ -364,7 +352,7 @@ def _translate(args: argparse.Namespace) -> None:
         tokenizer,
         args.input,
         args.output,
-        num_best=args.n_best,
+        num_best=args.num_best,
         resume=args.resume,
         tag=args.tag,
         document=args.document,
@@ -827,6 +815,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         help="translations, one per line; the file appears when it is complete (default: stdout)",
     )
     add(
+        dest="num_best",
+        metavar="N",
         "--n-best",
         type=int,
         help=(
