@@ -48,8 +48,10 @@ def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(na
     )
     with pytest.raises(ValueError, match="must be given with data of your own.* en and de"):
         get_recipe(name, train_pairs="train.jsonl")
-    given = get_recipe(name, train_pairs="train.jsonl", source_language="fi", target_language="sv")
-    assert (given.source_language, given.target_language) == ("fi", "sv")
+    given = get_recipe(
+        name, train_pairs="train.jsonl", source_language="se", target_language="zh-TW"
+    )
+    assert (given.source_language, given.target_language) == ("se", "zh-TW")
 
 
 def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
@@ -61,11 +63,21 @@ def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
     assert get_recipe("small", train_source="a.en", train_target="a.fr").name == "small"
 
 
+@pytest.mark.parametrize("code", ["jp", "German", "d"])
+def test_a_code_of_no_language_is_refused(code):
+    with pytest.raises(ValueError, match=f"`target_language` must be .* got {code}. .* Czech cs"):
+        get_recipe("small", target_language=code)
+
+
 def test_names_without_a_language_say_nothing():
     recipe = get_recipe(None, train_source="train.src", train_target="train.txt")
     assert (recipe.source_language, recipe.target_language) == (None, None)
     asked = get_recipe(
-        None, train_source="a.en", train_target="a.fr", source_language="en", target_language="de"
+        None,
+        train_source="a.en",
+        train_target="a.fr",
+        source_language="en",
+        target_language="deu_Latn",
     )
     assert asked.target_language == "deu_Latn"
 
