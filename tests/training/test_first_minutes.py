@@ -236,7 +236,9 @@ def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
 
 def test_a_vocabulary_size_beside_a_tokenizer_is_said_to_have_no_effect(files, capsys):
     assert main(tiny("--tokenizer", "missing")) == 2
-    assert "--vocab-size has no effect: the tokenizer has its own." in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--vocab-size has no effect: the tokenizer has its own." in error
+    assert "`--tokenizer` must be the folder of a trained tokenizer, got missing" in error
 
 
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
