@@ -592,7 +592,8 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
 def _add_clean(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Texts are compared by their letters, digits and combining marks, in lower case. "
-        "Of several duplicates, the first pair is kept. Pairs with a blank side are also removed."
+        "Of several duplicates, the first pair is kept. Pairs with a blank side are also removed. "
+        "In report.json, a pair counts under every reason to remove it."
     )
     add = parser.add_argument
     add("--source", required=True, help="source sentences, one per line")
