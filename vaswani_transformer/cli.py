@@ -257,6 +257,7 @@ def _computing_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _evaluate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
+    _check_new_output("translations", args.translations)
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
     from .inference.evaluate import evaluate_to_files, format_report
 
@@ -334,7 +335,8 @@ def _translate(args: argparse.Namespace) -> None:
     if not is_stream(args.output):
         output, part = Path(args.output), part_of(args.output)
         if not (args.overwrite or args.resume):
-            _check_new_output(output, part)
+            _check_new_output("output", output, "--overwrite")
+            _check_new_output("output", part, "--resume to finish it, or --overwrite")
         if output.is_file() and not args.overwrite and not part.exists():
             print(
                 f"{output} is complete already; --overwrite translates it again.", file=sys.stderr
@@ -363,17 +365,12 @@ def _translate(args: argparse.Namespace) -> None:
         processes.destroy_process_group()
 
 
-def _check_new_output(output: Path, part: Path) -> None:
-    """Raise ValueError if the output file or its unfinished OUTPUT.part already exists."""
-    if output.is_file():
-        raise ValueError(
-            f"`output` must be a new file, got {output}. Pass another, or --overwrite."
-        )
-    if part.is_file() and part.stat().st_size:
-        raise ValueError(
-            f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
-            "--overwrite."
-        )
+def _check_new_output(
+    name: str, output: str | Path | None, advice: str = "move that file away"
+) -> None:
+    """Raise ValueError if an output file already exists."""
+    if output is not None and Path(output).is_file():
+        raise ValueError(f"`{name}` must be a new file, got {output}. Pass another, or {advice}.")
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -409,6 +406,7 @@ def _score(args: argparse.Namespace) -> None:
     from .inference.loading import load_for_inference
     from .inference.score import score_files
 
+    _check_new_output("output", args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
     options = {
         "length_penalty": args.length_penalty,
@@ -773,7 +771,7 @@ def _add_decoding(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
-    add("--translations", help="file to write the translations to, one per line")
+    add("--translations", help="new file for the translations, one per line")
     about = "Default: the test set of the recipe saved with the model."
     add = parser.add_argument_group("test set", about).add_argument
     add("--source", help="source sentences, one per line")
@@ -816,9 +814,9 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
         help="translations, one per line; the file appears when it is complete (default: stdout)",
     )
     add(
+        "--n-best",
         dest="num_best",
         metavar="N",
-        "--n-best",
         type=int,
         help=(
             "write the N best translations of each line as JSON lines, with score, "
@@ -884,8 +882,8 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
         "--output",
         default="-",
         help=(
-            "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score "
-            "(default: stdout)"
+            "new file for JSON lines with log_prob (natural logarithm), length (tokens with </s>) "
+            "and score (default: stdout)"
         ),
     )
     _add_penalty(parser)
