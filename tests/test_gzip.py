@@ -103,7 +103,7 @@ def test_gzip_names_tell_the_languages(packed):
         None, train_source=str(files["source_file"]), train_target=str(files["target_file"])
     )
     assert (recipe.source_language, recipe.target_language) == ("en", "de")
-    with pytest.raises(ValueError, match="`source_file` must be text in de"):
+    with pytest.raises(ValueError, match="train.en.gz must be text in de"):
         load_corpus(**files, source_language="de", target_language="en")
 
 

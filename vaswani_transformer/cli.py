@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# Maps arguments of library functions to the options that set them, if the two names differ.
-_OTHER_NAMES = {
-    "num_best": "n_best",
-    "path": "files",
-    "source_file": "source",
-    "target_file": "reference",
-    "pairs_file": "pairs",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code.
@@ -118,10 +109,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
     """Replace the argument names in a message with options: `num_beams` becomes `--num-beams`."""
-    typed = {
-        other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options
-    } | args.options
-    return re.sub(r"`(\w+)`", lambda found: f"`{typed.get(found[1], found[1])}`", message)
+    return re.sub(r"`(\w+)`", lambda found: f"`{args.options.get(found[1], found[1])}`", message)
 
 
 # ---- making models ----
@@ -269,6 +257,7 @@ def _computing_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _evaluate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
+    _check_new_output("translations", args.translations)
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
     from .inference.evaluate import evaluate_to_files, format_report
 
@@ -346,7 +335,8 @@ def _translate(args: argparse.Namespace) -> None:
     if not is_stream(args.output):
         output, part = Path(args.output), part_of(args.output)
         if not (args.overwrite or args.resume):
-            _check_new_output(output, part)
+            _check_new_output("output", output, "--overwrite")
+            _check_new_output("output", part, "--resume to finish it, or --overwrite")
         if output.is_file() and not args.overwrite and not part.exists():
             print(
                 f"{output} is complete already; --overwrite translates it again.", file=sys.stderr
@@ -364,7 +354,7 @@ def _translate(args: argparse.Namespace) -> None:
         tokenizer,
         args.input,
         args.output,
-        num_best=args.n_best,
+        num_best=args.num_best,
         resume=args.resume,
         tag=args.tag,
         document=args.document,
@@ -375,17 +365,12 @@ def _translate(args: argparse.Namespace) -> None:
         processes.destroy_process_group()
 
 
-def _check_new_output(output: Path, part: Path) -> None:
-    """Raise ValueError if the output file or its unfinished OUTPUT.part already exists."""
-    if output.is_file():
-        raise ValueError(
-            f"`output` must be a new file, got {output}. Pass another, or --overwrite."
-        )
-    if part.is_file():
-        raise ValueError(
-            f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or "
-            "--overwrite."
-        )
+def _check_new_output(
+    name: str, output: str | Path | None, advice: str = "move that file away"
+) -> None:
+    """Raise ValueError if an output file already exists."""
+    if output is not None and Path(output).is_file():
+        raise ValueError(f"`{name}` must be a new file, got {output}. Pass another, or {advice}.")
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -417,6 +402,7 @@ def _score(args: argparse.Namespace) -> None:
     from .inference.loading import load_for_inference
     from .inference.score import score_files
 
+    _check_new_output("output", args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
     options = {
         "length_penalty": args.length_penalty,
@@ -597,7 +583,8 @@ def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
 def _add_clean(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "Texts are compared by their letters, digits and combining marks, in lower case. "
-        "Of several duplicates, the first pair is kept. Pairs with a blank side are also removed."
+        "Of several duplicates, the first pair is kept. Pairs with a blank side are also removed. "
+        "In report.json, a pair counts under every reason to remove it."
     )
     add = parser.add_argument
     add("--source", required=True, help="source sentences, one per line")
@@ -777,7 +764,7 @@ def _add_decoding(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
-    add("--translations", help="file to write the translations to, one per line")
+    add("--translations", help="new file for the translations, one per line")
     about = "Default: the test set of the recipe saved with the model."
     add = parser.add_argument_group("test set", about).add_argument
     add("--source", help="source sentences, one per line")
@@ -821,6 +808,8 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--n-best",
+        dest="num_best",
+        metavar="N",
         type=int,
         help=(
             "write the N best translations of each line as JSON lines, with score, "
@@ -886,8 +875,8 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
         "--output",
         default="-",
         help=(
-            "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score "
-            "(default: stdout)"
+            "new file for JSON lines with log_prob (natural logarithm), length (tokens with </s>) "
+            "and score (default: stdout)"
         ),
     )
     _add_penalty(parser)

@@ -24,6 +24,7 @@ GENERATION_CONFIG_FILE = "generation_config.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX = "model.safetensors.index.json"
+EXPORT_FILE = "model.bin"  # weights of an export for CTranslate2
 CODE_FILES = "*_vaswani_transformer.py"
 CARD_FILE = "README.md"
 CURVES_FILE = "training_curves.png"

@@ -510,7 +510,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         if problems:
             got = "; ".join(problems)
             raise ValueError(
-                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got "
+                f"Checkpoint {self.name_or_path} must hold exactly this model's tensors, got "
                 f"{got[:999]}. Its translations may be wrong: save it again, or load it with its "
                 "own class."
             )

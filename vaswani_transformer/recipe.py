@@ -108,6 +108,10 @@ TRAINER_FIELDS = (
     "logging_steps",
 )
 
+# Country codes that are often taken for language codes are excluded. `kr` and `se` are languages,
+# too: Kanuri and Northern Sami.
+_LANGUAGE_CODE = "(?!(cn|cz|dk|gr|jp|ua)$)[a-z]{2,3}([-_][A-Za-z0-9]+)*"
+
 # Ranges of numbers: lowest value, exclusive upper bound, and words for the error message.
 _Range = tuple[float, float, str]
 _COUNT: _Range = (1, 2**31, "a whole number of at least 1 and below 2^31")
@@ -651,7 +655,8 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If no recipe has this name, the file is not a recipe, or a language is missing.
+        ValueError: If no recipe has this name, the file is not a recipe, or a language is missing
+            or is no ISO 639 code.
         TypeError: If an override is not a field of `Recipe`.
     """
     given = dict(overrides)
@@ -699,7 +704,11 @@ def laid_out(
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
-    """Detect languages by file names such as train.en, and return those that `values` lacks."""
+    """Detect languages by file names such as train.en, and return those that `values` lacks.
+
+    Raises:
+        ValueError: If a language is no ISO 639 code.
+    """
     found = {}
     for side in ("source", "target"):
         name = f"{side}_language"
@@ -708,6 +717,13 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
         if name not in values and re.fullmatch("[a-z]{2}", suffix):
             logger.info(f"The {side} language is {suffix}, by the suffix of its file.")
             found[name] = suffix
+        code = found.get(name, values.get(name))
+        if code is not None and not re.fullmatch(_LANGUAGE_CODE, str(code)):
+            raise ValueError(
+                f"`{name}` must be the ISO 639 code of a language, got {code}. Pass one such as "
+                "de, deu_Latn or pt-BR: Chinese is zh, Czech cs, Danish da, Greek el, Japanese ja, "
+                "and Ukrainian uk."
+            )
     return found
 
 

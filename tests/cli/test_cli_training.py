@@ -120,12 +120,15 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"validation_target": "train.de"}, "`source_file` must be given with train.de, got none"),
+        (
+            {"validation_target": "train.de"},
+            "train.de must be given with the other side's file, got none",
+        ),
         (
             {"train_pairs": "train.jsonl"},
-            "`pairs_file` or `--dataset`, got source_file, pairs_file",
+            "a file of pairs or a dataset, got train.en and train.jsonl",
         ),
-        ({"train_target": "nothing.de"}, "`target_file` must be an existing file, got nothing.de"),
+        ({"train_target": "nothing.de"}, "nothing.de must be an existing file, got none"),
         ({"d_model": "15", "d_k": "4", "d_v": "4"}, "`--d-model` must be even"),
         ({"num_heads": "3"}, "`--d-model` must be divisible by `--num-heads`"),
         ({"preset": "huge"}, "`--preset` must be one of base, big"),

@@ -198,15 +198,6 @@ def test_two_processes_write_what_one_writes(arguments):
     assert not list(Path().glob("two.*"))
 
 
-def test_output_that_was_begun_is_kept_until_it_is_said_what_to_do(arguments, capsys):
-    Path("out.part").write_text("kept\n")
-    error = refused(capsys, [*arguments, "--output", "out"])
-    assert error.endswith(
-        f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite."
-    )
-    assert Path("out.part").read_text() == "kept\n"
-
-
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "accelerate", None)
@@ -332,9 +323,12 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2
 
 
-def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys):
+def test_output_that_was_begun_is_kept_until_it_can_be_resumed(arguments, capsys):
     Path("out.part").write_text("Ein Hund.\n")
-    command = [*arguments, "--output", "out", "--resume"]
+    command = [*arguments, "--output", "out"]
+    advice = "out.part. Pass another, or --resume to finish it, or --overwrite."
+    assert advice in refused(capsys, command)
+    command.append("--resume")
     command[command.index("--input") + 1] = "-"
     assert "`--resume` must come with files as `--input` and `--output`" in refused(capsys, command)
     assert Path("out.part").read_text() == "Ein Hund.\n"

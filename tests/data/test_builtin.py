@@ -96,7 +96,7 @@ def test_damaged_file_is_refused(damaged, tmp_path):
 
 def test_unknown_split_is_refused():
     with pytest.raises(
-        ValueError, match="`split` must be one of train, validation, test, got 'valid'"
+        ValueError, match="The split must be one of train, validation, test, got 'valid'"
     ):
         builtin.read_builtin("valid")
 

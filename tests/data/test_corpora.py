@@ -75,12 +75,12 @@ def test_text_files_are_paired_line_by_line(load, aligned):
 
 @pytest.mark.parametrize(("name", "place"), [("target_file", "absent"), ("source_file", "")])
 def test_missing_file_or_a_folder_in_its_place_is_refused(load, aligned, tmp_path, name, place):
-    with pytest.raises(FileNotFoundError, match=f"`{name}`"):
+    with pytest.raises(FileNotFoundError, match=f"{place} must be an existing file"):
         load(**{**aligned, name: tmp_path / place})
 
 
 def test_empty_file_is_refused(load, aligned, write):
-    with pytest.raises(ValueError, match="`target_file`"):
+    with pytest.raises(ValueError, match="empty.de must hold text"):
         load(**{**aligned, "target_file": write("empty.de", "")})
 
 
@@ -181,7 +181,7 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         (
             "p.txt",
             "x",
-            "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt",
+            "must end in .jsonl, .json, .csv, .tsv or .parquet, got .*p.txt",
         ),
         ("p.jsonl", "\n\n", "p.jsonl` must hold at least one pair, got none"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
@@ -270,7 +270,7 @@ def test_folder_of_data_files_is_read_as_a_dataset(load, tmp_path):
 
 def test_unknown_split_is_refused(load, saved):
     with pytest.raises(
-        FileNotFoundError, match="`split` must be one of train, test in .*saved, got dev"
+        FileNotFoundError, match="The split must be one of train, test in .*saved, got dev"
     ):
         load(dataset=saved, split="dev", **LANGUAGES)
 
@@ -308,11 +308,12 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
     ("options", "message"),
     [
         ({}, "must be exactly one of .*, got none"),
-        ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
-        ({"source_file": "x.en"}, "`target_file` must be given with x.en, got none"),
+        ({"dataset": "builtin", "pairs_file": "x.csv"}, "got x.csv and builtin"),
+        ({"source_file": "x", "target_file": "x"}, "must be two files, got x twice"),
+        ({"source_file": "x.en"}, "x.en must be given with the other side"),
         (
             {"target_file": "x.de", "dataset": "builtin"},
-            "`source_file` must be given with x.de, got none",
+            "x.de must be given with the other side",
         ),
     ],
 )
@@ -333,7 +334,7 @@ def test_giant_line_is_refused_by_its_place(load, write):
 def test_saved_dataset_without_splits_has_one_alone(load, tmp_path):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
     assert load(dataset=tmp_path / "saved", split="train") == PAIRS
-    with pytest.raises(FileNotFoundError, match="`split`"):
+    with pytest.raises(FileNotFoundError, match="The split must be one of train in"):
         load(dataset=tmp_path / "saved", split="validation")
 
 

@@ -190,7 +190,7 @@ def test_folder_of_data_files_is_streamed_and_a_missing_text_is_named(tmp_path):
 
 def test_file_that_cannot_be_streamed_is_refused(tmp_path):
     (tmp_path / "pairs.csv").write_text("source,target\na,b\n")
-    with pytest.raises(ValueError, match="`pairs_file`"):
+    with pytest.raises(ValueError, match="A file of pairs must end in one of"):
         stream_corpus(pairs_file=tmp_path / "pairs.csv")
 
 

@@ -167,7 +167,7 @@ def test_several_references_are_those_of_each_sentence(tmp_path, monkeypatch):
     )
     assert one == alone
     assert (one.references, one.corpus["target_file"]) == ([("eins",), ("zwei",)], "a")
-    for files, message in ((["a", "short"], "as many lines"), ([], "`target_file` must be given")):
+    for files, message in ((["a", "short"], "as many lines"), ([], "en must be given with")):
         with pytest.raises(ValueError, match=message):
             load_evaluation_set(source_file="en", target_file=files)
 

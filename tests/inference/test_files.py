@@ -136,7 +136,7 @@ def test_a_stream_of_different_length_leaves_no_output_file(
     tiny_model, tiny_tokenizer, pair_files, tmp_path, monkeypatch, stdin
 ):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin.encode())))
-    with pytest.raises(ValueError, match="`targets` must have one sentence for each source"):
+    with pytest.raises(ValueError, match="Each source must have one target"):
         score_files(tiny_model, tiny_tokenizer, "-", pair_files[1], tmp_path / "out")
     assert sorted(os.listdir(tmp_path)) == ["source", "target"]
 

@@ -45,10 +45,12 @@ def test_load_for_inference_says_of_an_adapter_that_it_must_be_merged(folder):
         load_for_inference(folder)
 
 
-def test_load_for_inference_refuses_a_run_that_was_stopped(tmp_path):
-    (tmp_path / "recipe.json").write_text("{}")
-    with pytest.raises(ValueError, match="got None in .* Pass the folder of a finished training"):
-        load_for_inference(tmp_path)
+def test_load_for_inference_says_what_a_folder_without_a_model_is(tmp_path):
+    with pytest.raises(ValueError, match="which is no finished training: .* checkpoint-"):
+        load_for_inference(tmp_path, languages=(None, None))
+    (tmp_path / "model.bin").touch()
+    with pytest.raises(ValueError, match="an export for CTranslate2: use the `engine` ctranslate2"):
+        load_for_inference(tmp_path, languages=(None, None))
 
 
 def test_load_for_inference_names_missing_and_unexpected_tensors(folder):

@@ -48,8 +48,10 @@ def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(na
     )
     with pytest.raises(ValueError, match="must be given with data of your own.* en and de"):
         get_recipe(name, train_pairs="train.jsonl")
-    given = get_recipe(name, train_pairs="train.jsonl", source_language="fi", target_language="sv")
-    assert (given.source_language, given.target_language) == ("fi", "sv")
+    given = get_recipe(
+        name, train_pairs="train.jsonl", source_language="se", target_language="zh-TW"
+    )
+    assert (given.source_language, given.target_language) == ("se", "zh-TW")
 
 
 def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
@@ -61,18 +63,23 @@ def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
     assert get_recipe("small", train_source="a.en", train_target="a.fr").name == "small"
 
 
+@pytest.mark.parametrize("code", ["jp", "German", "d"])
+def test_a_code_of_no_language_is_refused(code):
+    with pytest.raises(ValueError, match=f"`target_language` must be .* got {code}. .* Czech cs"):
+        get_recipe("small", target_language=code)
+
+
 def test_names_without_a_language_say_nothing():
     recipe = get_recipe(None, train_source="train.src", train_target="train.txt")
     assert (recipe.source_language, recipe.target_language) == (None, None)
     asked = get_recipe(
-        None, train_source="a.en", train_target="a.fr", source_language="en", target_language="de"
+        None,
+        train_source="a.en",
+        train_target="a.fr",
+        source_language="en",
+        target_language="deu_Latn",
     )
-    assert asked.target_language == "de"
-
-
-def test_one_file_for_both_sides_is_refused(files, capsys):
-    error = refused(capsys, train_arguments(train_source="both", train_target="both"))
-    assert "`target_file` must be another file than `source_file`, got both for both." in error
+    assert asked.target_language == "deu_Latn"
 
 
 @pytest.mark.parametrize("exchanged", ["train", "validation"])
@@ -85,7 +92,7 @@ def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged)
         )
     }
     error = refused(capsys, train_arguments(**names, source_language="en", target_language="fr"))
-    assert "`source_file` must be text in en, got train.fr. Exchange the two files" in error
+    assert "train.fr must be text in en, got the suffix of fr. Exchange the two files" in error
     assert not Path("run").exists()
 
 
@@ -93,7 +100,7 @@ def test_exchanged_files_are_not_evaluated(files, capsys, tmp_path):
     assert main(tiny()) == 0
     command = "evaluate --model run --source train.fr --reference train.en"
     error = refused(capsys, command.split())
-    assert "`--source` must be text in en, got train.fr." in error
+    assert "train.fr must be text in en, got the suffix of fr." in error
     assert not Path("run/test_results.json").exists()
 
 
@@ -229,7 +236,9 @@ def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
 
 def test_a_vocabulary_size_beside_a_tokenizer_is_said_to_have_no_effect(files, capsys):
     assert main(tiny("--tokenizer", "missing")) == 2
-    assert "--vocab-size has no effect: the tokenizer has its own." in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--vocab-size has no effect: the tokenizer has its own." in error
+    assert "`--tokenizer` must be the folder of a trained tokenizer, got missing" in error
 
 
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):

@@ -104,7 +104,7 @@ def test_run_with_weights_reports_them_and_resumes(capsys):
     [
         (
             "--train-pairs a.jsonl c.jsonl",
-            "`pairs_file` must be an existing file, got c.jsonl",
+            "c.jsonl must be an existing file, got none",
         ),
         (
             "--train-pairs a.jsonl b.jsonl --train-weights 2",

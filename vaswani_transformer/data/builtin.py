@@ -51,7 +51,7 @@ def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
     lines = {name: text for name, _, text in (block.partition("\n") for block in blocks)}
     if split not in lines:
         raise ValueError(
-            f"`split` must be one of {', '.join(lines)}, got {split!r}. Choose a split of builtin."
+            f"The split must be one of {', '.join(lines)}, got {split!r}. Choose one of them."
         )
     return (
         (english, german)

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +76,8 @@ def load_corpus(
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
-    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
     languages = (source_language, target_language)
-    origin = find_origin(files, dataset, languages)
+    origin = find_origin(source_file, target_file, pairs_file, dataset, languages)
     has_configs = isinstance(origin, str) and origin != BUILTIN and not _is_saved_to_disk(origin)
     if dataset_config is not None and not has_configs:
         raise ValueError(
@@ -99,9 +98,9 @@ def load_corpus(
         _first_of(readers[suffix]((str(path),), languages), str(path))
         return _store(readers[suffix], origin, cache_dir, languages=languages)
     if suffix != ".parquet":
-        formats = ", ".join([*readers, ".parquet"])
         raise ValueError(
-            f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it."
+            f"A file of pairs must end in {', '.join(readers)} or .parquet, got {path}. Rename or "
+            "convert it."
         )
     options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
     return _select(lambda: datasets.load_dataset("parquet", **options), languages, str(path))
@@ -133,9 +132,8 @@ def stream_corpus(
         >>> languages = {"source_language": "en", "target_language": "de"}
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", **languages)
     """
-    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
     languages = (source_language, target_language)
-    origin = find_origin(files, dataset, languages)
+    origin = find_origin(source_file, target_file, pairs_file, dataset, languages)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
             stored = load_corpus(
@@ -167,12 +165,12 @@ def stream_corpus(
     path, suffix = origin[0], text_suffix(origin[0])
     if suffix not in _STREAMED:
         raise ValueError(
-            f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. "
-            "Convert it, or train without `streaming`."
+            f"A file of pairs must end in one of {', '.join(_STREAMED)} to be streamed, got "
+            f"{path}. Convert it, or train without `streaming`."
         )
     if suffix == ".jsonl":
-        options = {"paths": (str(path),), "languages": languages}
-        _first_of(_read_json((str(path),), languages), str(path))
+        options: Any = {"paths": (str(path),), "languages": languages}
+        _first_of(_read_json(**options), str(path))
         return datasets.IterableDataset.from_generator(
             _read_json, features=_TEXT, gen_kwargs=options
         )
@@ -184,15 +182,18 @@ def stream_corpus(
 
 
 def find_origin(
-    files: Mapping[str, str | Path | None],
-    dataset: str | Path | None = None,
-    languages: Sequence[str | None] = (),
+    source: str | Path | None,
+    target: str | Path | None,
+    pairs: str | Path | None,
+    dataset: str | Path | None,
+    languages: Sequence[str | None],
 ) -> str | list[Path]:
     """Return the origin of a corpus: a dataset, two aligned text files, or a file of pairs.
 
     Args:
-        files: Dictionary with the keys `source_file`, `target_file` and `pairs_file`. Each value is
-            a path or None.
+        source: Text file of the source side, or None.
+        target: Text file of the target side, or None.
+        pairs: File of pairs, or None.
         dataset: Name or folder of a dataset, or None.
         languages: Source and target language. They are compared with the suffixes of the files, to
             recognize swapped files.
@@ -205,46 +206,34 @@ def find_origin(
             file is the language of the other side.
         FileNotFoundError: If a file does not exist.
     """
-    source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
     if (source is None) != (target is None):
-        missing = "source_file" if source is None else "target_file"
         raise ValueError(
-            f"`{missing}` must be given with {source or target}, got none. Name the other side's "
-            "file."
+            f"{source or target} must be given with the other side's file, got none. Name both."
         )
-    origins = {"source_file": source, "pairs_file": pairs, "dataset": dataset}
-    given = [name for name, value in origins.items() if value is not None]
+    given = [str(origin) for origin in (source, pairs, dataset) if origin is not None]
     if len(given) != 1:
         raise ValueError(
-            "A corpus must be exactly one of `source_file` with `target_file`, `pairs_file` or "
-            f"`dataset`, got {', '.join(given) or 'none'}. Name one."
+            "A corpus must be exactly one of two text files, a file of pairs or a dataset, got "
+            f"{' and '.join(given) or 'none'}. Name one."
         )
     if dataset is not None:
         return str(dataset)
     if pairs is not None:
-        return [existing_file(pairs, "pairs_file")]
-    for name, own, other in zip(
-        ("source_file", "target_file"), languages, reversed(languages), strict=False
-    ):
-        if other and own != other and text_suffix(str(files[name])) == f".{other}":
+        return [existing_file(pairs)]
+    sides = [str(source), str(target)]
+    for side, own, other in zip(sides, languages, reversed(languages), strict=False):
+        if other and own != other and text_suffix(side) == f".{other}":
             raise ValueError(
-                f"`{name}` must be text in {own or 'the other language'}, got {files[name]}. "
+                f"{side} must be text in {own or 'the other language'}, got the suffix of {other}. "
                 "Exchange the two files, or the languages."
             )
-    if str(source) == str(target):
-        raise ValueError(
-            f"`target_file` must be another file than `source_file`, got {source} for both. Name "
-            "both."
-        )
-    return [existing_file(str(files[name]), name) for name in ("source_file", "target_file")]
+    if sides[0] == sides[1]:
+        raise ValueError(f"Source and target must be two files, got {source} twice. Name both.")
+    return [existing_file(side) for side in sides]
 
 
-def existing_file(path: str | Path, name: str) -> Path:
+def existing_file(path: str | Path) -> Path:
     """Return the path of an existing file that is not empty.
-
-    Args:
-        path: The file.
-        name: Name of the argument, for error messages.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -252,12 +241,10 @@ def existing_file(path: str | Path, name: str) -> Path:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
+        raise FileNotFoundError(f"{path} must be an existing file, got none. Check the path.")
     with open_text(path) as file:
         if not file.read(1):
-            raise ValueError(
-                f"`{name}` must hold text, got the empty file {path}. Check how it was written."
-            )
+            raise ValueError(f"{path} must hold text, got an empty file. Check how it was written.")
     return path
 
 
@@ -277,8 +264,8 @@ def _load_split(
         saved = {str(saved.split or "train"): saved}
     if split not in saved:
         raise FileNotFoundError(
-            f"`split` must be one of {', '.join(saved)} in {name}, got {split}. Pass another, or "
-            "save a DatasetDict."
+            f"The split must be one of {', '.join(saved)} in {name}, got {split}. Pass another, "
+            "or save a DatasetDict."
         )
     return saved[split]
 
@@ -301,9 +288,9 @@ def _find_columns(
         if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
     raise ValueError(
-        "The columns must be `source` and `target`, or `source_language` and `target_language` "
-        f"must be two of the columns or of the keys of `translation`, got {languages[0]!r} and "
-        f"{languages[1]!r}. {origin} has: {', '.join(map(str, columns)) or 'none'}."
+        'The columns must be "source" and "target", or the two languages must be columns or keys '
+        f'of "translation", got {languages[0]!r} and {languages[1]!r}. {origin} has: '
+        f"{', '.join(map(str, columns)) or 'none'}."
     )
 
 
@@ -460,7 +447,7 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
         ValueError: If the file is empty, has a line of more than one mebibyte, or has bytes that
             are not UTF-8. The message names the file, the line and the byte offset.
     """
-    path = existing_file(path, "path")
+    path = existing_file(path)
     with open_text(path) as file:
         file.seek(offset)
         yield from decode_lines(file, str(path), MAX_BYTES_PER_LINE, offset=offset, line=line)

@@ -274,8 +274,8 @@ def clean_corpus(
     violated, report = check_pairs(*pair_lengths(dataset), rules)
     if report.num_kept == 0:
         raise ValueError(
-            f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the "
-            "rules."
+            f"The limits on training pairs must keep at least one, got none: {report}. Raise "
+            "`max_tokens_per_sentence`, or the limit that dropped them."
         )
     return (
         dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))

@@ -274,9 +274,9 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             state = yield from self._read_epoch(part, reader, before)
             if state.num_kept == before.num_kept and before.num_given == 0:
                 raise ValueError(
-                    f"`dataset` must hold a pair to keep for each of {num_readers} readers "
+                    f"The data must hold a pair to keep for each of {num_readers} readers "
                     f"(processes x workers), got none for reader {reader}: {state.report}. Use "
-                    "fewer workers or processes, or relax the rules."
+                    "fewer workers or processes, or raise the limits on pairs."
                 )
 
     def _read_epoch(

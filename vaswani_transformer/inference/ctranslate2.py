@@ -46,7 +46,6 @@ except ImportError:  # this module can be imported without the extra, but not us
 # Key in the config.json of an export. Its value holds the config of the model and the generation
 # config. `Translator` reads both configs.
 DESCRIPTION = "vaswani_transformer"
-WEIGHTS_NAME = "model.bin"
 
 # If an export has no table of positions, CTranslate2 computes sinusoids by another formula than the
 # paper's. So the export stores a table of the paper's sinusoids, 4 MB for a base model.

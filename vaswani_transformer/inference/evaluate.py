@@ -227,12 +227,16 @@ def evaluate_model(
     make_sacrebleu(language)
     config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
-    options: Any = {
-        "max_tokens_per_batch": max_tokens_per_batch,
-        "progress": progress,
-        "total": len(test_set.sources),
-    }
-    translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
+    translated = translate(
+        model,
+        tokenizer,
+        test_set.sources,
+        max_tokens_per_batch=max_tokens_per_batch,
+        progress=progress,
+        total=len(test_set.sources),
+        **generate_kwargs,
+    )
+    translations = list(translated)
     seconds = time.perf_counter() - start
     decoding = {name: getattr(config, name, None) for name in DECODING}
     if decoding["max_new_tokens_over_source"] is None:  # max_new_tokens or max_length applies

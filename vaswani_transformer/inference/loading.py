@@ -19,7 +19,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import is_int8, to_int8
-from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
+from ..files import EXPORT_FILE, WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -68,27 +68,32 @@ def load_for_inference(
     device = check_device("cpu" if device is None and int8 else device, bf16)
     dtype = torch.bfloat16 if bf16 else None
     check_model_path(name_or_path)
-    is_adapter = find_adapter_config_file(str(name_or_path)) is not None
+    name, folder = str(name_or_path), Path(name_or_path)
+    is_adapter = find_adapter_config_file(name) is not None
     if is_adapter:  # without this check, transformers loads the base model that the adapter names
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into "
             "its model first (merge_and_unload, then save_pretrained), and pass that folder."
         )
-    kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
+    kind = VaswaniTransformerConfig.get_config_dict(name)[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
-        if languages is not None and not int8:
-            model, tokenizer = _load_teacher(str(name_or_path), languages)
-            return model.to(device, dtype), tokenizer
-        raise ValueError(
-            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in "
-            f"{name_or_path}. Pass the folder of a finished training, or a checkpoint-* of an "
-            "unfinished one. Only the command translate takes other architectures, with the "
+        found = (
+            f"of type {kind!r}: only the command translate takes other architectures, with the "
             "`engine` torch and without `int8`."
         )
-    folder = Path(name_or_path)
+        if (folder / EXPORT_FILE).is_file():
+            found = "an export for CTranslate2: use the `engine` ctranslate2, or the model itself."
+        elif kind is None:
+            found = "no finished training: finish it, or pass one of its checkpoint-* folders."
+        elif languages is not None and not int8:
+            model, tokenizer = _load_teacher(name, languages)
+            return model.to(device, dtype), tokenizer
+        raise ValueError(
+            f"`model` must be a model of this package, got {name_or_path}, which is {found}"
+        )
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
-    model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path))
+    model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
@@ -154,9 +159,10 @@ def settings_of_pair(
         known.append("translation_{}_to_{}".format(*own))
     pair = f"translation_{source}_to_{target}"
     if (source or target) and pair not in known:
+        names = ", ".join(known).replace("translation_", "").replace("_to_", " and ")
         raise ValueError(
             "`source_language` and `target_language` must be a pair that the model names, got "
-            f"{pair}. Leave both out. It names: {', '.join(known) or 'no pair'}."
+            f"{source} and {target}. Leave both out. It names: {names or 'no pair'}."
         )
     return dict(settings.get(pair, {}))
 
@@ -204,14 +210,17 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
     return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
 
 
-def check_model_path(name_or_path: str | Path) -> None:
-    """Raise FileNotFoundError unless this is a folder or may be the id of a model on the Hub."""
+def check_model_path(name_or_path: str | Path, name: str = "model") -> None:
+    """Raise FileNotFoundError unless this is a folder or may be an id on the Hub.
+
+    `name` is the name of the argument in the message, "model" or "tokenizer".
+    """
     path = Path(name_or_path)
     may_be_hub_id = _HUB_ID.fullmatch(str(name_or_path)) and not path.parent.is_dir()
     if not path.is_dir() and not may_be_hub_id:
         raise FileNotFoundError(
-            f"`model` must be the folder of a trained model, got {name_or_path}, which does not "
-            "exist. Check the path. (A model is looked up on the Hub only if no local folder has "
+            f"`{name}` must be the folder of a trained {name}, got {name_or_path}, which does not "
+            f"exist. Check the path. (A {name} is looked up on the Hub only if no local folder has "
             "the name of its owner.)"
         )
 

@@ -268,7 +268,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
             raise ValueError(
-                "`targets` must have one sentence for each source, got more or fewer. Align them."
+                "Each source must have one target, got more or fewer of them. Align them."
             )
         yield pair
 

@@ -15,7 +15,7 @@ import torch
 from transformers import GenerationConfig
 
 from ..extras import requiring
-from ..files import read_json
+from ..files import EXPORT_FILE, read_json
 from ..pipeline_vaswani_transformer import (
     Batching,
     Hypothesis,
@@ -27,7 +27,6 @@ from ..pipeline_vaswani_transformer import (
 )
 from . import DECODING
 from .ctranslate2 import (
-    WEIGHTS_NAME,
     CTranslate2Search,
     Decoding,
     ends_of,
@@ -118,7 +117,7 @@ class Translator:
             "inter_threads": num_parallel_batches,
             "intra_threads": threads_per_batch,
         }
-        if (Path(model) / WEIGHTS_NAME).is_file():
+        if (Path(model) / EXPORT_FILE).is_file():
             self._open(Path(model), options)
             return
         loaded, tokenizer = load_for_inference(model, device="cpu")

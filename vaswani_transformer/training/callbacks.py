@@ -76,12 +76,11 @@ class LogLines(PrinterCallback):
         if "loss" in logs:
             self._print_progress(state, logs)
         elif any(name.startswith("eval_") for name in logs):
-            shown = {
-                name.removeprefix("eval_"): value
+            figures = "  ".join(
+                f"{name.removeprefix('eval_')} {_figure(value)}"
                 for name, value in logs.items()
                 if name not in _HIDDEN
-            }
-            figures = "  ".join(f"{name} {_figure(value)}" for name, value in shown.items())
+            )
             print(
                 f"\nvalidation after {state.global_step:,} updates: {figures}",
                 file=sys.stderr,
@@ -247,10 +246,8 @@ class CostCallback(TrainerCallback, ExportableState):
         """
         if self._unsettled is not None:
             source, target = accelerator.reduce(self._unsettled, "sum").tolist()
-            self.source_tokens, self.target_tokens = (
-                self.source_tokens + source,
-                self.target_tokens + target,
-            )
+            self.source_tokens += source
+            self.target_tokens += target
             self._unsettled = torch.zeros_like(self._unsettled, device=accelerator.device)
 
     def stop(self) -> None:

@@ -46,7 +46,7 @@ from ..data import (
 from ..data.bpe_dropout import SIDES, BpeDropout
 from ..data.hygiene import check_training_text
 from ..data.preparation import pair_lengths
-from ..inference.loading import load_tokenizer
+from ..inference.loading import check_model_path, load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..recipe import Recipe, as_list
 from .arguments import VaswaniTransformerTrainingArguments
@@ -111,6 +111,13 @@ def prepare_data(
     process wrote. A resumed run takes the tokenizer from its checkpoint and not from the run's
     folder, because only the checkpoint is checked for damage.
     """
+    folder: str | Path | None = recipe.tokenizer
+    if checkpoint is not None or arguments.process_index > 0:
+        folder = Path(arguments.output_dir)
+        if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
+            folder = checkpoint
+    if folder is not None:
+        check_model_path(folder, "tokenizer")
     validation_arguments = recipe.data_arguments("validation")
     validation = load_corpus(**validation_arguments) if validation_arguments else None
     texts: list[Any] = []
@@ -118,11 +125,6 @@ def prepare_data(
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
         corpora.append(TrainingCorpus(_file_names(origin) or recipe.dataset, weight))
-    folder: str | Path | None = recipe.tokenizer
-    if checkpoint is not None or arguments.process_index > 0:
-        folder = Path(arguments.output_dir)
-        if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
-            folder = checkpoint
     if folder is None:
         logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
         tokenizer: PreTrainedTokenizerBase = train_tokenizer(
