@@ -90,6 +90,10 @@ RUN_ELSEWHERE = {
         "export/test_browser.py::test_browser_translates_as_python_does",
         "export_onnx.sh",
     ),
+    "python scripts/paper/parsing.py": (
+        "paper/test_section_6_3_parsing.py::test_commands_prepare_train_parse_and_score",
+        "parsing.main",
+    ),
     "python scripts/gpu_report.py": (
         "test_gpu_report.py::test_report_has_every_section_on_a_cpu",
         "gpu_report",
