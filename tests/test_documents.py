@@ -52,7 +52,6 @@ ${count}
 <br/>
 <a href="https://a.bc" title='x'>
 <a href=https://a.bc title=x>
-<!-- It's "a", b -->
 <x id="1"/>
 &amp;
 &nbsp;
@@ -367,7 +366,7 @@ def test_translation_that_copied_it_stands(saying):
         ("Gehe zu (https://a.bc/d), bitte", "https://a.bc/d"),
         ("Иди на https://a.bc/d.", "https://a.bc/d"),
         ("देखो %sमें", "%s"),
-        ("It took %.2fMiB.", "%.2fMiB"),
+        ("Use %.2fMiB, no %%s.", "%.2fMiB"),
     ],
 )
 def test_what_is_kept_ends_where_its_standard_says(text, kept):
@@ -378,7 +377,7 @@ NOT_KEPT = """\
 I <3 you and you -> like me.
 If a < b and c > d then x<y.
 It grew by 100% so fast, 5 % did not, %% neither.
-50 %der Leute, 20%s, der %-Gehalt, 5-%ige Lösung, %temp%, my%20file.txt
+50 %der Leute, 20%s, der %-Gehalt, 5-%ige Lösung, %temp%, my%20file.txt, %50si, zehn %ige, der %satz
 AT&T; Q&A, Rock&roll
 </br/> </b x='y'>
 Take { this } and {that one}.
@@ -399,11 +398,9 @@ def test_nothing_else_is_kept(text):
         ("Ask 192.168.100.1 now.", "Frage jetzt 192.168.100."),
         ("3亿人", "300 million people"),
         ("في عام ٢٠٢٠", "In 2020"),
-        ("There were 10,000 people.", "Es waren 10 Menschen."),
-        # A copy with a suffix is a copy.
-        ("See https://a.bc/d now.", "Nézd https://a.bc/d-ben most."),
+        # A copy with a suffix is a copy, and names may change places.
         ("See https://a.bc/d now.", "https://a.bc/d'ye bak."),
-        ("see www.a.bc/d or www.a.bc", "SEE www.a.bc/d OR www.a.bc"),
+        ("See www.a.bc/d or www.a.bc, {x}", "{x}, www.a.bc UND www.a.bc/d"),
         ("See https://a.bc/d now.", "看https://a.bc/d吧"),
     ],
 )

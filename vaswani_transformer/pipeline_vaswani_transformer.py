@@ -93,7 +93,7 @@ _NO_END = re.compile(
 # Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
 # characters and broken characters.
 _SIGNS = re.compile(
-    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
+    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese
@@ -104,14 +104,13 @@ _UNSPACED = re.compile(
 )
 # Languages whose letters Python converts wrongly between upper and lower case: Turkish, Azerbaijani
 # and Georgian.
-_OWN_CASE = re.compile("(?<![A-Za-z])(tr|tur|az|azj|ka|kat)(?![A-Za-z])")
+_OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|ka|kat|geo)(?![a-z])")
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
 # Parts that must not be translated. Addresses may contain Latin, Greek and Cyrillic letters, but no
 # Chinese characters, since these may follow an address without a space.
 _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
-_PRINTF = r"%(?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdifuxXeEgGc@]"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
@@ -131,9 +130,14 @@ _KEPT = re.compile(
     | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}
 
     # A placeholder of printf: "%s", "%1$s", "%(x)s", "%.2f". But not after a digit: "50%d".
-    | (?<![\d%]){_PRINTF}(?![A-Za-z])
-    # The same with a unit: "%dms", "%.1fMiB". But not in "my%20file", "50 %der" and "5-%ige".
-    | (?<![\w%])(?<!\d[\ \u00a0\u202f-]){_PRINTF}[A-Za-z]{{1,3}}(?![A-Za-z])
+    | (?<![\d%])%
+    (?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?
+    [sdifuxXeEgGc@](?![A-Za-z])
+
+    # The same with a unit: "%dms", "%.1fMiB". But not after a number and a space: "50 %der".
+    | (?<![\w%])(?<!\d[\ \u00a0\u2009\u202f-])%
+    (?:\d+\$|\(\w+\))?(?:\.\d+)?(?:ll?)?
+    [dfu][A-Za-z]{{1,3}}(?![A-Za-z])
 
     # A placeholder of a template: "<%= name %>".
     | <%[=-]?[^<>%]{{1,100}}%>
@@ -145,9 +149,6 @@ _KEPT = re.compile(
     | <[A-Za-z][\w.:-]*
     (?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>=]+))*
     \s*/?>
-
-    # A comment: "<!-- x -->".
-    | <!--.{{0,1000}}?-->
 
     # An entity: "&amp;", "&#39;", "&#x27;".
     | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});
@@ -197,10 +198,10 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
     """Append pieces and separators to the parts; each piece that contains a letter is a sentence.
 
     White space is stripped from both ends of a sentence. If a separator precedes the sentence,
-    commas, closing brackets and closing quotation marks are stripped from its start, too. If a
-    separator follows the sentence, opening brackets and opening quotation marks are stripped from
-    its end, too. The stripped characters, the separators and the pieces without letters become part
-    of the text between the sentences.
+    commas, colons, `=<>/`, closing brackets and closing quotation marks are stripped from its
+    start, too. If a separator follows the sentence, colons, `=<>/`, opening brackets and opening
+    quotation marks are stripped from its end, too. The stripped characters, the separators and the
+    pieces without letters become part of the text between the sentences.
 
     Args:
         parts: Parts as `split_text` returns them. They are extended in place.
@@ -288,6 +289,11 @@ def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]
     return [*pieces, sentence[end:]], kept
 
 
+def _ordered(kept: list[str]) -> list[str]:
+    """Return the kept parts that must not change places: tags and placeholders such as `%s`."""
+    return [part for part in kept if part[0] in "<%" or part == "{}"]
+
+
 def _has_letter(text: str) -> bool:
     return any(map(str.isalpha, text))
 
@@ -360,21 +366,6 @@ class Sentence:
     parts: list[str] = field(default_factory=list)
     found: list[Hypothesis] = field(default_factory=list)
 
-    def has_kept(self, translation: str) -> bool:
-        """Return True if a translation has the parts in `kept`, each once and in this order.
-
-        A part at the beginning of a longer word does not count.
-        """
-        if not self.kept:
-            return True
-        patterns = []
-        for part in sorted(self.kept, key=len, reverse=True):
-            pattern = re.escape(part)
-            if part[-1].isalnum():
-                pattern += "(?![A-Za-z0-9])"
-            patterns.append(pattern)
-        return re.findall("|".join(patterns), translation) == self.kept
-
 
 @dataclass
 class Document:
@@ -444,6 +435,17 @@ class TextReader:
             parts = split_text(text)
         return Document(parts, [self._sentence(each) for each in parts[1::2]])
 
+    def has_kept(self, sentence: Sentence, translation: str) -> bool:
+        """Return True if a translation has each kept part of its sentence exactly once.
+
+        Tags, and placeholders such as `%s` and `{}`, must also be in the same order.
+        """
+        if not sentence.kept:
+            return True
+        kept = sentence.kept
+        found = _around_kept(translation, self._tokens)[1]
+        return sorted(found) == sorted(kept) and _ordered(found) == _ordered(kept)
+
     def _sentence(self, text: str) -> Sentence:
         if not self._splits or self._begins_with_token(text):
             return Sentence(text, source=text)
@@ -499,10 +501,10 @@ def translate_texts(
 ) -> Iterator[Document]:
     """Translate texts and yield them in order, with the translations of their sentences.
 
-    Parts of a sentence that must not be translated, such as URLs, are called kept parts. If the
-    translation of a sentence lacks a kept part, the pieces around the kept parts are translated
-    instead of the whole sentence. If `reader` does not split texts, as for a file of sentences,
-    there are no kept parts, so whole sentences are always translated.
+    Parts of a sentence that must not be translated, such as URLs, are called kept parts. If a
+    translation loses, repeats or reorders kept parts (see `TextReader.has_kept`), the pieces around
+    them are translated instead of the whole sentence. If `reader` does not split texts, as for a
+    file of sentences, there are no kept parts, so whole sentences are always translated.
 
     Args:
         texts: Texts to translate. They are read one pool at a time, so the stream may be endless.
@@ -524,14 +526,16 @@ def translate_texts(
         _set_translations(sentences, engine, batching, bar)
         incomplete = []
         for sentence in sentences:
-            if not all(sentence.has_kept(each.text) for each in sentence.found):
+            if not all(reader.has_kept(sentence, each.text) for each in sentence.found):
                 incomplete.append(sentence)
-        _translate_in_pieces(incomplete, engine, batching)
+        _translate_in_pieces(incomplete, reader, engine, batching)
         yield from documents
 
 
-def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
-    """Replace each translation that lacks a kept part of its sentence, such as a URL.
+def _translate_in_pieces(
+    sentences: list[Sentence], reader: TextReader, engine: Any, batching: Batching
+) -> None:
+    """Replace each translation for which `TextReader.has_kept` is False.
 
     The new translation joins the kept parts and the translations of the pieces around them.
     """
@@ -548,7 +552,7 @@ def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batch
         joined = Hypothesis(put_together(sentence.parts, translations))
         found = []
         for hypothesis in sentence.found:
-            is_complete = sentence.has_kept(hypothesis.text)
+            is_complete = reader.has_kept(sentence, hypothesis.text)
             found.append(hypothesis if is_complete else joined)
         sentence.found = found
 
@@ -697,7 +701,9 @@ class TorchEngine:
         else:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
         table = getattr(self.model.get_encoder(), "embed_positions", None)
-        if isinstance(table, torch.nn.Embedding):  # positions that are computed have no limit
+        # Positions that are computed have no limit. FSMT computes its table again if it is too
+        # small.
+        if isinstance(table, torch.nn.Embedding) and not hasattr(table, "make_weight"):
             check_positions(texts, rows, table.num_embeddings - getattr(table, "offset", 0))
         longest = getattr(self.model.generation_config, "longest_training_source", None)
         warn_of_long_texts(rows, longest)

@@ -110,7 +110,7 @@ TRAINER_FIELDS = (
 
 # Country codes that are often taken for language codes are excluded. `kr` and `se` are languages,
 # too: Kanuri and Northern Sami.
-_LANGUAGE_CODE = "(?!(cn|cz|dk|gr|jp|ua)$)[a-z]{2,3}([-_][A-Za-z0-9]+)*"
+_LANGUAGE_CODE = "(?!(cn|cz|dk|gb|gr|jp|ua|us|vn)(?![a-z]))[a-z]{2,3}([-_][A-Za-z0-9]+)*"
 
 # Ranges of numbers: lowest value, exclusive upper bound, and words for the error message.
 _Range = tuple[float, float, str]
@@ -656,7 +656,7 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If no recipe has this name, the file is not a recipe, or a language is missing
-            or is no ISO 639 code.
+            or is not an ISO 639 code.
         TypeError: If an override is not a field of `Recipe`.
     """
     given = dict(overrides)
@@ -707,7 +707,7 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
     """Detect languages by file names such as train.en, and return those that `values` lacks.
 
     Raises:
-        ValueError: If a language is no ISO 639 code.
+        ValueError: If a language is not an ISO 639 code.
     """
     found = {}
     for side in ("source", "target"):
@@ -720,9 +720,10 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
         code = found.get(name, values.get(name))
         if code is not None and not re.fullmatch(_LANGUAGE_CODE, str(code)):
             raise ValueError(
-                f"`{name}` must be the ISO 639 code of a language, got {code}. Pass one such as "
-                "de, deu_Latn or pt-BR: Chinese is zh, Czech cs, Danish da, Greek el, Japanese ja, "
-                "and Ukrainian uk."
+                f"`{name}` must be the ISO 639 code of a language in lower case, got {code}. Pass "
+                "one such as de, deu_Latn or pt-BR, and rename the columns of a data set likewise: "
+                "Chinese is zh, Czech cs, Danish da, Greek el, Japanese ja, Ukrainian uk, and "
+                "Vietnamese vi."
             )
     return found
 

@@ -80,6 +80,6 @@ def test_cleaning_keeps_the_order_of_selected_pairs():
 def test_cleaning_refuses_to_drop_every_pair():
     with pytest.raises(
         ValueError,
-        match="must keep at least one, got none: kept 0 of 2 pairs; dropped 2 empty_target",
+        match="must meet the limits, got none: kept 0 of 2 pairs; dropped 2 empty_target",
     ):
         clean_corpus(make_corpus((2, 1), (3, 1)), CleaningRules())

@@ -307,7 +307,7 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "must be exactly one of .*, got none"),
+        ({}, "must be two text files, .*, got none"),
         ({"dataset": "builtin", "pairs_file": "x.csv"}, "got x.csv and builtin"),
         ({"source_file": "x", "target_file": "x"}, "must be two files, got x twice"),
         ({"source_file": "x.en"}, "x.en must be given with the other side"),

@@ -67,7 +67,8 @@ def test_batches_that_are_computed_together_come_in_order(save_model, tmp_path, 
 
 
 def test_n_best_gives_a_blank_sentence_one_unscored_hypothesis(both):
-    assert list(both[0].n_best([" "], 3)) == [[Hypothesis("", None, None, 0)]]
+    found = translate_n_best(both[0], both[0].tokenizer, [" "], 3)
+    assert list(found) == [[Hypothesis("")]]
 
 
 # ---- the search ----
@@ -78,7 +79,8 @@ def check_n_best(translate, model, tokenizer, texts, num_best, **options):
     same.
     """
     ours = translate_n_best(model, tokenizer, texts, num_best, **options)
-    for expected, found in zip(ours, translate.n_best(texts, num_best, **options), strict=True):
+    theirs = translate_n_best(translate, tokenizer, texts, num_best, **options)
+    for expected, found in zip(ours, theirs, strict=True):
         assert [(each.text, each.length) for each in found] == [
             (each.text, each.length) for each in expected
         ]
@@ -125,7 +127,7 @@ def test_each_sentence_of_a_batch_ends_at_its_own_limit(export_model, tiny_token
     model, translate = export_model(seed=seed, over_source=0)
     texts = ["A", "A dog runs in the park. " * 4, "A dog", "Two women read"]
     limits = [len(ids) for ids in tiny_tokenizer(texts)["input_ids"]]
-    found = list(translate.n_best(texts, 4))
+    found = list(translate_n_best(translate, tiny_tokenizer, texts, 4))
     assert all(
         max(each.length for each in row) <= limit for row, limit in zip(found, limits, strict=True)
     )

@@ -46,10 +46,10 @@ def test_load_for_inference_says_of_an_adapter_that_it_must_be_merged(folder):
 
 
 def test_load_for_inference_says_what_a_folder_without_a_model_is(tmp_path):
-    with pytest.raises(ValueError, match="which is no finished training: .* checkpoint-"):
+    with pytest.raises(ValueError, match="without config.json. .* checkpoint-"):
         load_for_inference(tmp_path, languages=(None, None))
     (tmp_path / "model.bin").touch()
-    with pytest.raises(ValueError, match="an export for CTranslate2: use the `engine` ctranslate2"):
+    with pytest.raises(ValueError, match="an export for CTranslate2. .* the `engine` ctranslate2"):
         load_for_inference(tmp_path, languages=(None, None))
 
 

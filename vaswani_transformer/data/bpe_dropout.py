@@ -141,7 +141,7 @@ class BpeDropout:
         The merges are numbered in the order in which algorithm 1 of Provilkov et al. considers
         them. In a piece of n symbols, at most n - 1 merges can be made. Before each merge that is
         made, the algorithm leaves out at most n - 1 merges, because n symbols have only n - 1 pairs
-        of neighbors. So a piece considers fewer than n^2 merges.
+        of neighbors. So it considers fewer than n^2 merges.
         """
         left_out: list[int] = []
         # The distances between left-out merges have a geometric distribution.
@@ -155,9 +155,9 @@ class BpeDropout:
     def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
         """Merge the bytes of a piece by algorithm 1 of Provilkov et al., and return token ids.
 
-        `left_out` has the numbers of the merges that are skipped at random. Each time, the best
-        merge that is not skipped is made. After that, the merges that were skipped before it can be
-        made again, if their symbols still exist.
+        `left_out` has the numbers of the merges that are skipped at random. The best merge that is
+        not skipped is made, over and over. After each merge, skipped merges become possible again,
+        if their symbols still exist.
         """
         symbols = list(piece)
         ranks = [

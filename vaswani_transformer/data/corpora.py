@@ -213,8 +213,8 @@ def find_origin(
     given = [str(origin) for origin in (source, pairs, dataset) if origin is not None]
     if len(given) != 1:
         raise ValueError(
-            "A corpus must be exactly one of two text files, a file of pairs or a dataset, got "
-            f"{' and '.join(given) or 'none'}. Name one."
+            "A corpus must be two text files, or a file of pairs, or a dataset, got "
+            f"{' and '.join(given) or 'none'}. Name one of them."
         )
     if dataset is not None:
         return str(dataset)
@@ -241,7 +241,7 @@ def existing_file(path: str | Path) -> Path:
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path} must be an existing file, got none. Check the path.")
+        raise FileNotFoundError(f"{path} must be an existing file. Check the path.")
     with open_text(path) as file:
         if not file.read(1):
             raise ValueError(f"{path} must hold text, got an empty file. Check how it was written.")

@@ -274,8 +274,8 @@ def clean_corpus(
     violated, report = check_pairs(*pair_lengths(dataset), rules)
     if report.num_kept == 0:
         raise ValueError(
-            f"The limits on training pairs must keep at least one, got none: {report}. Raise "
-            "`max_tokens_per_sentence`, or the limit that dropped them."
+            f"At least one training pair must meet the limits, got none: {report}. Raise a limit, "
+            "or check the files."
         )
     return (
         dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))

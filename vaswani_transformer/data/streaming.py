@@ -35,8 +35,8 @@ Row = dict[str, np.ndarray]
 class StreamSettings:
     """Settings of a `StreamLoader`.
 
-    A state can be loaded only with the settings that it was saved with. Another number of workers
-    is replaced by that of the state.
+    A state can be loaded only with the settings that it was saved with. The number of workers is
+    taken from the state.
 
     Args:
         max_source_tokens: Largest number of source tokens in one micro-batch, with `</s>` and

@@ -78,19 +78,17 @@ def load_for_inference(
     kind = VaswaniTransformerConfig.get_config_dict(name)[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
         found = (
-            f"of type {kind!r}: only the command translate takes other architectures, with the "
+            f"of type {kind!r}. Only the command translate takes other architectures, with the "
             "`engine` torch and without `int8`."
         )
         if (folder / EXPORT_FILE).is_file():
-            found = "an export for CTranslate2: use the `engine` ctranslate2, or the model itself."
+            found = "an export for CTranslate2. Pass the model itself, or the `engine` ctranslate2."
         elif kind is None:
-            found = "no finished training: finish it, or pass one of its checkpoint-* folders."
+            found = "without config.json. Pass a finished training, or a checkpoint-* of it."
         elif languages is not None and not int8:
             model, tokenizer = _load_teacher(name, languages)
             return model.to(device, dtype), tokenizer
-        raise ValueError(
-            f"`model` must be a model of this package, got {name_or_path}, which is {found}"
-        )
+        raise ValueError(f"`model` must be a model of this package, got {name_or_path}, {found}")
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
     model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)

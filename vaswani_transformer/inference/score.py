@@ -185,7 +185,7 @@ def score_files(
             f"`target` must have as many lines as `source`, got {num_source} lines in "
             f"{source_file} and {num_target} lines in {target_file}. Align the files line by line."
         )
-    total = num_target if num_source is None else num_source
+    total = num_source or num_target
     with open_lines(source_file) as sources, open_lines(target_file) as targets:
         scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
         return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)

@@ -256,8 +256,7 @@ def _documents(
     total: int | None,
 ) -> Iterator[Document]:
     """Yield a document for each text, with the translations of its sentences."""
-    max_tokens = engine.max_tokens if max_tokens is None else max_tokens
-    batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
+    batching = Batching(max_tokens or engine.max_tokens, pool_size=SENTENCES_PER_CHUNK)
     is_hidden = not (progress and _is_main(engine.processes))
     with tqdm(total=total, unit=" sentences", desc="translating", disable=is_hidden) as bar:
         yield from translate_texts(texts, reader, engine, batching, bar)
@@ -427,6 +426,11 @@ def translate_file(
         settings = json_text(
             {
                 "model": model.config.name_or_path,
+                "languages": [
+                    getattr(model.config, "source_language", None),
+                    getattr(model.config, "target_language", None),
+                ],
+                **precision_of(model),
                 "input_bytes": os.path.getsize(input_file),
                 "num_best": num_best,
                 "tag": tag,
@@ -492,14 +496,13 @@ def _keep_part(output_file: str | Path, resume: bool, settings: str) -> int:
     """
     part = part_of(output_file)
     settings_file = part.with_suffix(_SETTINGS_SUFFIX)
-    if not resume or not part.is_file():
+    if not resume or part.is_symlink() or not part.is_file():
         part.unlink(missing_ok=True)
         return 0
     if settings_file.is_file() and settings_file.read_text(encoding="utf-8") != settings:
         raise ValueError(
-            "`resume` must come with the model, input and options of the interrupted translation, "
-            f"which {settings_file} lists, got others. Repeat the first command, or use another "
-            "output."
+            f"`resume` must repeat the interrupted translation, got other settings than those in "
+            f"{settings_file}. Repeat the first command, or start again without `resume`."
         )
     end = size = num_kept = 0
     with part.open("r+b") as stream:
@@ -514,7 +517,8 @@ def _keep_part(output_file: str | Path, resume: bool, settings: str) -> int:
 def _append_lines(lines: Iterator[str], output_file: str | Path, settings: str) -> int:
     """Append lines to OUTPUT.part in chunks, then rename OUTPUT.part to OUTPUT.
 
-    Return the number of lines that were appended. Until then, OUTPUT.part.json holds `settings`.
+    Return the number of lines that were appended. OUTPUT.part.json holds `settings` until the
+    rename.
     """
     part, num_lines = part_of(output_file), 0
     settings_file = write_text(part.with_suffix(_SETTINGS_SUFFIX), settings)

@@ -40,7 +40,6 @@ from .translate import (
     check_num_best,
     decoding_overrides,
     reader_of,
-    translate_n_best,
 )
 
 _OPTIONS = {*DECODING, "max_new_tokens", "num_return_sequences"}
@@ -58,8 +57,8 @@ class Translator:
     truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
 
     Beam search ranks hypotheses by GNMT's length penalty, as `generate` does. Texts and
-    translations have at most as many tokens as the export has positions: with sinusoidal positions
-    at least 2,048. A longer text is refused.
+    translations are limited to the export's positions, at least 2,048 with sinusoids. A longer text
+    is refused.
 
     `translate`, `translate_n_best`, `translate_file` and `evaluate_model` also accept a translator
     as their `model`.
@@ -186,12 +185,6 @@ class Translator:
                 yield [{"translation_text": translation} for translation in translations]
 
         return results_like(inputs, find)
-
-    def n_best(
-        self, sentences: Iterable[str], num_best: int, **options: Any
-    ) -> Iterator[list[Hypothesis]]:
-        """Yield the n best hypotheses per sentence like `translate_n_best`, but without `words`."""
-        return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
         """Return the generation config of a call with these options.

@@ -36,7 +36,16 @@ logger = logging.get_logger(__name__)
 
 # Entries of config.json and tokenizer.json that change the meaning of the weights, but not their
 # names or shapes. `model` holds the vocabulary and the merges.
-_SHARED = ("num_heads", "source_language", "target_language", "added_tokens", "model")
+_SHARED = (
+    "num_heads",
+    "layer_norm_eps",
+    "source_language",
+    "target_language",
+    "added_tokens",
+    "normalizer",
+    "pre_tokenizer",
+    "model",
+)
 
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
@@ -165,8 +174,8 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
                 "the folder of a run or several model folders."
             )
     base = _model_folder(paths[-1])
-    for folder in {_model_folder(path) for path in paths}:
-        _check_alike(folder, base)
+    for path in paths:
+        _check_alike(_model_folder(path), base)
     logger.info(f"Averaging {', '.join(path.name for path in paths)}.")
     with writing_folder(output_dir) as folder:
         for name in [file.name for file in RUN_FILES if file.copied]:
