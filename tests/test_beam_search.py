@@ -482,7 +482,8 @@ def test_a_processor_may_keep_what_it_sees(searches, num_beams):
     assert searches == [True, False]
     # the library may take a step more
     for (own_ids, own), (ids, scores) in zip(*kept, strict=False):
-        assert torch.equal(own_ids[0], ids[0])
+        rows = slice(1 if num_beams > 1 else None)
+        assert torch.equal(own_ids[rows], ids[rows])
         torch.testing.assert_close(own[0], scores[0], rtol=1e-5, atol=1e-5)
         own += 1  # no tensor of inference mode
 
@@ -924,7 +925,7 @@ def test_scores_that_are_no_numbers_are_refused(searches, is_ours, num_beams, pr
 # ---- the best of a row ----
 
 
-@pytest.mark.parametrize("num_tokens", [5, 200, 2000, 4321, 10_000])
+@pytest.mark.parametrize("num_tokens", [5, 200, 4321, 10_000])
 @pytest.mark.parametrize("k", [2, 8, 20])
 def test_top_k_is_that_of_torch(num_tokens, k, monkeypatch):
     monkeypatch.setattr(fast_search, "_FEW_SCORES", 0)

@@ -376,10 +376,13 @@ def test_glossary_trains_and_translates_annotated_text(texts, tmp_path, monkeypa
 @pytest.fixture
 def tagged(tmp_path):
     """Folder with the text that `tag` writes for two targets."""
-    lines = {"a.en": "A dog.\nA book.\n", "a.de": "Ein Hund.\nEin Buch.\n"}
-    lines["a.fr"] = "Un chien.\nUn livre.\n"
+    lines = {
+        "en": "A dog.\nA book.\n",
+        "de": "Ein Hund.\nEin Buch.\n",
+        "fr": "Un chien.\nUn livre.\n",
+    }
     for name, text in lines.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / f"a.{name}").write_text(text, encoding="utf-8")
     targets = [tmp_path / "a.de", tmp_path / "a.fr"]
     folder = tmp_path / "tagged"
     run_example(
@@ -389,18 +392,10 @@ def tagged(tmp_path):
 
 
 def test_tagged_text_has_the_source_once_for_each_target(tagged):
-    assert (tagged / "a.en").read_text(encoding="utf-8").splitlines() == [
-        "<2de> A dog.",
-        "<2de> A book.",
-        "<2fr> A dog.",
-        "<2fr> A book.",
-    ]
-    assert (tagged / "targets.txt").read_text(encoding="utf-8").splitlines() == [
-        "Ein Hund.",
-        "Ein Buch.",
-        "Un chien.",
-        "Un livre.",
-    ]
+    sources = "<2de> A dog.\n<2de> A book.\n<2fr> A dog.\n<2fr> A book.\n"
+    assert (tagged / "a.en").read_text(encoding="utf-8") == sources
+    targets = "Ein Hund.\nEin Buch.\nUn chien.\nUn livre.\n"
+    assert (tagged / "targets.txt").read_text(encoding="utf-8") == targets
 
 
 @pytest.mark.slow
@@ -423,8 +418,7 @@ def test_each_sentence_of_a_line_gets_the_tag(tagged, tmp_path, monkeypatch):
     assert sorted(rows) == sorted(expected)
 
     (tmp_path / "in").write_text("A dog. A book.\n\n", encoding="utf-8")
-    files = {"input": tmp_path / "in", "output": tmp_path / "out"}
-    options = {"model": tmp_path / "run", **files}
+    options = {"model": tmp_path / "run", "input": tmp_path / "in", "output": tmp_path / "out"}
     run_example("several_targets", "translate", language="de", **options)
     assert len((tmp_path / "out").read_text(encoding="utf-8").split("\n")) == 3
     with pytest.raises(ValueError, match="`language` must be one .* got cs"):

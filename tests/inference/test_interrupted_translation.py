@@ -138,8 +138,9 @@ def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(
 
 def test_translation_replaces_an_older_part(run, interrupted, whole, tmp_path):
     interrupted(6)
-    run()
-    assert (tmp_path / "out").read_bytes() == whole
+    for resume in (False, True):  # after the first, there is no part to resume
+        run(resume=resume)
+        assert (tmp_path / "out").read_bytes() == whole
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 

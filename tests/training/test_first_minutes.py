@@ -138,6 +138,7 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     short = get_recipe("tatoeba-small", max_steps=1000)
     assert (short.warmup_steps, short.learning_rate) == (200, pytest.approx((256 * 2000) ** -0.5))
     assert get_recipe(None, max_steps=20_000).warmup_steps == 4000
+    assert get_recipe(None, max_steps=4).warmup_steps == 1
     given = get_recipe("tatoeba-small", max_steps=1000, warmup_steps=500)
     assert (given.warmup_steps, given.learning_rate) == (500, None)
     assert get_recipe("tatoeba-small", max_steps=1000, learning_rate=0.001).warmup_steps == 2000

@@ -180,7 +180,6 @@ def test_bound_is_the_same_though_a_little_less_memory_is_free_at_a_resume(plann
     [
         (16, 1, None, 4),
         (16, 8, None, 2),
-        (3, 1, None, 3),
         (2, 4, None, 0),
         (16, 1, 0, 0),
         (2, 8, 7, 7),

@@ -54,7 +54,7 @@ def test_filter_of_the_library_turns_the_search_off(make_trainer):
     assert trainer.state.global_step == 2
 
 
-@pytest.mark.parametrize("due", ["should_log", "should_evaluate", "should_save"])
+@pytest.mark.parametrize("due", ["should_log", "should_evaluate", "should_save", "_stop_requested"])
 def test_sums_kept_on_a_device_are_read_before_anything_is_measured_or_written(
     make_trainer, monkeypatch, due
 ):
@@ -63,7 +63,7 @@ def test_sums_kept_on_a_device_are_read_before_anything_is_measured_or_written(
     monkeypatch.setattr(trainer, "_get_grad_norm", None)
     trainer.control = SimpleNamespace(should_log=False, should_evaluate=False, should_save=False)
     trainer._maybe_log_save_evaluate(trainer._tr_loss, None, trainer.model, None, 0, None, 0.0)
-    setattr(trainer.control, due, True)
+    setattr(trainer if due == "_stop_requested" else trainer.control, due, True)
     with pytest.raises(ValueError, match="`grad_norm`.*There is no good checkpoint yet"):
         trainer._maybe_log_save_evaluate(trainer._tr_loss, None, trainer.model, None, 0, None, 0.0)
 

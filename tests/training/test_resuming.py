@@ -149,6 +149,7 @@ def test_loss_of_the_training_is_the_mean_over_all_updates(whole, every_update):
 
 def test_intervals_that_change_at_a_resume_take_effect(interrupted, resumed, tmp_path):
     interrupted(7)
+    assert (tmp_path / "checkpoint-7").is_dir()
     log = resumed(logging_steps=2, eval_steps=5, save_steps=1).state.log_history
     assert [line["step"] for line in log if "loss" in line] == [4, 8, 10, 12]
     assert [line["step"] for line in log if "eval_loss" in line] == [6, 10, 13]
@@ -330,3 +331,11 @@ def test_process_that_does_not_save_clears_nothing(trained, monkeypatch):
     monkeypatch.setattr(resuming, "clear_staging", cleared.append)
     trainer._save_checkpoint(trainer.model, None)
     assert cleared == []
+
+
+def test_several_processes_agree_to_stop_every_ten_updates(trained, monkeypatch):
+    trainer = trained(max_steps=1)
+    monkeypatch.setattr(type(trainer.args), "world_size", 2)
+    monkeypatch.setattr(trainer.accelerator, "reduce", lambda requests, how: requests + 1)
+    for trainer.state.global_step in (9, 10):
+        assert trainer._agree_to_stop() is (trainer.state.global_step == 10)

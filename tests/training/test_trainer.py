@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import datasets
 import numpy as np
@@ -416,6 +417,8 @@ def test_stop_signal_handlers_are_restored(trained):
     before = signal.getsignal(signal.SIGINT)
     trained(max_steps=1)
     assert signal.getsignal(signal.SIGINT) is before
+    with ThreadPoolExecutor() as threads:  # where Python sets no handlers
+        threads.submit(trained, max_steps=1).result()
 
 
 @pytest.mark.parametrize("which", ["train", "eval"])

@@ -150,7 +150,7 @@ class PaceCallback(TrainerCallback):
         count = len(self._times)
         if count > 2:
             self.seconds = (self._times[-1] - self._times[1]) / (count - 2)
-        control.should_training_stop = count > 3 and self._times[-1] - self._times[0] > self.limit
+        control.should_training_stop |= count > 3 and self._times[-1] - self._times[0] > self.limit
 
 
 class CostCallback(TrainerCallback, ExportableState):
