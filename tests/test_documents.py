@@ -17,6 +17,10 @@ from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, spl
 
 KEPT = """\
 https://a.bc/d?e=f&g=1#h
+https://a.bc/{id}
+https://ar.wikipedia.org/wiki/مصر
+<img alt="Is it? Yes. It is!">
+{{ _("Yes. No.") }}
 HTTPS://A.BC/D1
 https://en.wikipedia.org/wiki/Attention_(machine_learning)
 www.a.bc
@@ -329,7 +333,7 @@ def test_white_space_around_a_text_is_not_translated_and_comes_back(copying, spl
         ("Wait KEPT", {"Wait": "Warte..."}, "Warte... KEPT"),
         ("देखो KEPT अब।", {"देखो": "Schau।", "अब।": "jetzt।"}, "Schau KEPT jetzt।"),
         ("See:KEPT; go", {"See": "Siehe", "go": "geh"}, "Siehe:KEPT; geh"),
-        ("See <KEPT>/now", {"See": "Siehe", "now": "jetzt"}, "Siehe <KEPT>/jetzt"),
+        ("See <KEPT> now", {"See": "Siehe", "now": "jetzt"}, "Siehe <KEPT> jetzt"),
         ("Смотри, KEPT, сейчас!", {"Смотри,": "Sieh,", "сейчас!": "jetzt!"}, "Sieh, KEPT, jetzt!"),
     ],
 )

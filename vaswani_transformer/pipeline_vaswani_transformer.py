@@ -25,8 +25,8 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# Maximum number of bytes of a text in UTF-8. Longer texts raise an error, because the time to
-# translate a text grows with the square of its length. Ordinary sentences are far shorter.
+# Maximum number of bytes in UTF-8 of a sentence, or of a text that is not split. Longer ones raise
+# an error, because the time to translate them grows with the square of their length.
 MAX_TEXT_BYTES = 2**16
 
 # Number of texts in a pool. All sentences of a pool are sorted together, by length.
@@ -52,8 +52,8 @@ _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 # Closing marks may come between the end of a sentence and white space. Opening marks may come
 # between white space and the beginning of a sentence.
-_CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
-_OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
+_CLOSING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb)\\]\u300d\u300f\uff09\u3011\u300b"
+_OPENING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
 # Possible boundaries between sentences. `_sentences` decides which of them are real.
 _BETWEEN = re.compile(
     rf"""
@@ -67,21 +67,21 @@ _BETWEEN = re.compile(
 )
 # `_AFTER_CUT` is trimmed from the start of a piece that follows a separator, and `_BEFORE_CUT` from
 # the end of a piece that precedes one. `_BEFORE_CUT` is matched against the reversed piece.
-_AFTER_CUT = re.compile(rf"[\s,;:=<>/\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
-_BEFORE_CUT = re.compile(rf"[\s;:=<>/\uff1a{_OPENING}]*")
+_AFTER_CUT = re.compile(rf"[\s,;:=>\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
+_BEFORE_CUT = re.compile(rf"[\s:=<\uff1a{_OPENING}]*")
 _ABBREVIATIONS = (
     "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs "
-    "etc cf approx est Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr "
-    "Str Tel Abb Abs Art Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle "
+    "etc cf approx Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr "
+    "Str Tel Abb Abs Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle "
     "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
-    "godz ul г гг тыс млн млрд руб ул им"
+    "godz ul г гг тыс млн млрд руб ул"
 )
 # Matches if the full stop at the end of a text does not end a sentence.
 _NO_END = re.compile(
     rf"""
     (?<![^\s.(\["'\u201e\u201c-])  # the beginning of a word
     (?:
-        [^\W\d]  # a single letter: "J. S."
+        [^\W\d\uac00-\ud7a3]  # a single letter: "J. S."; a Korean syllable may be a word
         | (?<![.,$])\d{{1,2}}  # a number of one or two digits: "am 3." but not "1.50."
         | {_ABBREVIATIONS.replace(" ", "|")}  # "Dr."
     )
@@ -97,7 +97,7 @@ _SIGNS = re.compile(
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese
-# and their punctuation.
+# their punctuation, and others.
 _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff"
     "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
@@ -108,16 +108,16 @@ _OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|ka|kat|geo)(?![a-z]
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
-# Parts that must not be translated. Addresses may contain Latin, Greek and Cyrillic letters, but no
-# Chinese characters, since these may follow an address without a space.
-_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
+# Parts that must not be translated. Addresses may contain letters of scripts with spaces between
+# words, but no Chinese characters, since these may follow an address without a space.
+_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f\u05d0-\u05ea\u0620-\u06d3\u06d5-\u0963\u0966-\u0dff"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
     # A URL, without the full stop after it: "https://example.org/a_(b)?c=d", "www.example.org".
     \b(?i:https?://|ftp://|www\.)
     (?:{_URL}|\({_URL}*\))*
-    (?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))
+    (?:[{_LETTERS}/~\#&=%+}}-]|\({_URL}*\))
 
     # An e-mail address: "jane.doe@example.org".
     | [{_LETTERS}][{_LETTERS}.%+-]{{0,63}}@(?:[{_LETTERS}-]{{1,63}}\.)+[{_LETTERS}]{{2,24}}
@@ -162,9 +162,10 @@ def split_text(text: str) -> list[str]:
 
     Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
     ellipsis ends a sentence if it is followed by white space and then by a digit or a letter that
-    is not lowercase. But a full stop after a number of one or two digits, a single letter or a
-    common abbreviation does not end a sentence. A full-width full stop, exclamation mark or
-    question mark always ends a sentence.
+    is not lowercase. Quotation marks and brackets may surround the white space. But a full stop
+    after a number of one or two digits, a single letter or a common abbreviation does not end a
+    sentence. The marks `。！？｡` need no white space after them, but end no sentence before a
+    closing mark. Nothing inside a URL, a placeholder or a tag ends a sentence.
 
     A list mark at the beginning of a line belongs to no sentence. "2." is a list mark if another
     line begins with "1." or "3."
@@ -198,8 +199,8 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
     """Append pieces and separators to the parts; each piece that contains a letter is a sentence.
 
     White space is stripped from both ends of a sentence. If a separator precedes the sentence,
-    commas, colons, `=<>/`, closing brackets and closing quotation marks are stripped from its
-    start, too. If a separator follows the sentence, colons, `=<>/`, opening brackets and opening
+    commas, colons, `=`, `>`, closing brackets and closing quotation marks are stripped from its
+    start, too. If a separator follows the sentence, colons, `=`, `<`, opening brackets and opening
     quotation marks are stripped from its end, too. The stripped characters, the separators and the
     pieces without letters become part of the text between the sentences.
 
@@ -239,7 +240,7 @@ def put_together(parts: list[str], translations: Iterable[str]) -> str:
     """Join the parts of `split_text`, with each sentence replaced by its translation.
 
     If a sentence in a script without spaces is translated into a script with spaces, spaces
-    separate the translation from the text before and after it.
+    separate the translation from the text before and after it, also from a tag.
     """
     text = parts[0]
     for index, translation in enumerate(translations):
@@ -290,8 +291,8 @@ def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]
 
 
 def _ordered(kept: list[str]) -> list[str]:
-    """Return the kept parts that must not change places: tags and placeholders such as `%s`."""
-    return [part for part in kept if part[0] in "<%" or part == "{}"]
+    """Return the kept parts that must not change places: tags, and placeholders such as `%s`."""
+    return [part for part in kept if re.match(r"<|\{[}:!]|%(?!\d+\$|[({])", part)]
 
 
 def _has_letter(text: str) -> bool:
@@ -301,7 +302,8 @@ def _has_letter(text: str) -> bool:
 def _sentences(line: str) -> list[str]:
     """Split a line into sentences. Joining the sentences gives back the line."""
     ends = [0]
-    for found in _BETWEEN.finditer(line):
+    masked = _KEPT.sub(lambda kept: "_" * len(kept[0]), line)
+    for found in _BETWEEN.finditer(masked):
         # Compare the first character with its `title()` instead of using `islower`, because
         # `islower` is True for all Georgian letters, also at the beginning of a sentence.
         is_lowercase = found[1] is not None and found[1] != found[1].title()
@@ -416,7 +418,6 @@ class TextReader:
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
-        self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
         """Split a text into sentences, and prepare the input of the model for each sentence.
@@ -436,9 +437,9 @@ class TextReader:
         return Document(parts, [self._sentence(each) for each in parts[1::2]])
 
     def has_kept(self, sentence: Sentence, translation: str) -> bool:
-        """Return True if a translation has each kept part of its sentence exactly once.
+        """Return True if a translation has each kept part as often as its sentence.
 
-        Tags, and placeholders such as `%s` and `{}`, must also be in the same order.
+        Tags, and placeholders without a name or number, must also be in the same order.
         """
         if not sentence.kept:
             return True
@@ -450,15 +451,16 @@ class TextReader:
         if not self._splits or self._begins_with_token(text):
             return Sentence(text, source=text)
         pieces, kept = _around_kept(text, self._tokens)
-        if not _has_letter("".join(pieces)):
+        plain = "".join(pieces)
+        if not _has_letter(plain):
             return Sentence(text, source="")
         parts = [""]
         _add_pieces(parts, pieces, kept)
-        is_shouted = self._is_shouted(text)
+        is_shouted = self._is_shouted(plain)
         return Sentence(text, _to_source(text, is_shouted), is_shouted, kept, parts)
 
     def _begins_with_token(self, text: str) -> bool:
-        return text.startswith(self._beginnings)
+        return text.startswith(tuple(self._tokens))
 
     def _is_shouted(self, text: str) -> bool:
         num_words = sum(map(_has_letter, text.split()))

@@ -257,7 +257,7 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
         ("--sample --temperature 0", "temperature"),
         (
             "--tag <bt> --n-best 2",
-            "`--tag` must be one line that is not blank, and `--n-best` left out",
+            "`--tag` must be one line that is not blank, without `--n-best`",
         ),
         ("--tag=\u00a0", "`--tag` must be one line that is not blank"),
         ("--num-beams 0", "`--num-beams` must be at least 1 (greedy search), got 0."),

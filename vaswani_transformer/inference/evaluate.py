@@ -172,7 +172,7 @@ def _results_file(folder: Path, name: str) -> Path:
 
     Each test set has a file of its own.
     """
-    short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
+    short = re.sub(r"[^\w.-]+", "-", "-".join(Path(part).name for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file
         earlier = read_json_if_any(path).get("test_data", name)

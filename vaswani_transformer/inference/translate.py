@@ -374,7 +374,8 @@ def translate_file(
 
     Translations are collected in OUTPUT.part. When all lines are translated, OUTPUT.part is renamed
     to OUTPUT and replaces an older output file. After an interruption, OUTPUT.part is kept, and
-    `resume` continues after its lines. If input or output is a stream, nothing can be resumed.
+    `resume` continues after its last whole chunk. If input or output is a stream, nothing can be
+    resumed.
 
     If several processes share the work, each must call this function with the same arguments. The
     arguments that are not listed here are those of `translate`.
@@ -391,12 +392,13 @@ def translate_file(
             OUTPUT.part.json.
         tag: Text to write, with a space, before each translation that is not blank. It must be None
             if `num_best` is set.
-        document: Whether to split each line into sentences and list marks, as the pipeline does.
+        document: Whether to treat each line as the pipeline treats a text. It must be off if
+            `num_best` is set.
 
     Raises:
-        ValueError: A line of the input is not UTF-8, `num_best` exceeds the number of beams, or
-            two arguments exclude each other. The whole input file is checked before anything is
-            translated.
+        ValueError: A line of the input is not UTF-8 or too long, `resume` finds other settings,
+            `num_best` exceeds the number of beams, or two arguments exclude each other. The whole
+            input file is checked before anything is translated.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
@@ -406,7 +408,7 @@ def translate_file(
         raise ValueError("`document` must be off with `num_best`, got both. Drop one.")
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
-            f"`tag` must be one line that is not blank, and `num_best` left out, got {tag!r} and "
+            f"`tag` must be one line that is not blank, without `num_best`, got {tag!r} and "
             f"{num_best}."
         )
     total = count_lines(input_file)
@@ -427,8 +429,8 @@ def translate_file(
             {
                 "model": model.config.name_or_path,
                 "languages": [
-                    getattr(model.config, "source_language", None),
-                    getattr(model.config, "target_language", None),
+                    getattr(model.config, name, None)
+                    for name in ("source_language", "target_language")
                 ],
                 **precision_of(model),
                 "input_bytes": os.path.getsize(input_file),
@@ -486,7 +488,7 @@ def _keep_part(output_file: str | Path, resume: bool, settings: str) -> int:
     """Truncate OUTPUT.part after its last complete chunk, and return the number of lines kept.
 
     Thus the remaining input forms the same chunks, and so the same batches, as in an uninterrupted
-    run. If `resume` is False, delete OUTPUT.part instead and return 0.
+    run. Without `resume`, or if OUTPUT.part is a link, delete it and return 0.
 
     Args:
         settings: Description of model, input and options.

@@ -56,7 +56,7 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
 
 
 class SnapshotCallback(TrainerCallback):
-    """Write snapshots of the weights during a training, and keep the newest ones.
+    """Write snapshots of the weights during training, and keep the newest ones.
 
     A snapshot is the file `output_dir/snapshots/step-NNNNNNNN.safetensors`. Snapshots are written
     every `snapshot_steps` updates, not after a fixed time. So the average of the snapshots does not
@@ -160,7 +160,7 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     Raises:
         ValueError: If `output_dir` is not empty, or the weights do not fit together, because the
             models differ in tensors, config or tokenizer.
-        FileNotFoundError: If there is nothing to average, or an input has no `config.json`.
+        FileNotFoundError: If a run has nothing to average, or an input has no `config.json`.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
@@ -187,7 +187,7 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
 
 
 def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:
-    """Atomically replace the weights in `model_dir` by the mean of a run's newest snapshots.
+    """Atomically replace the weights in `model_dir` with the mean of a run's newest snapshots.
 
     Returns:
         The number of averaged snapshots. It is below `num_averaged` if the run has fewer snapshots.

@@ -47,7 +47,7 @@ class LogLines(PrinterCallback):
     trackers get all metrics, also those that are not printed.
     """
 
-    _start: tuple[float, int] | None = None
+    _start: tuple[float, int]
     _last_print = -math.inf
 
     def on_train_begin(
@@ -100,12 +100,10 @@ class LogLines(PrinterCallback):
         for name in ("perplexity", "tokens_per_second"):
             if logs.get(name) is not None:
                 parts.append(f"{name.replace('_', ' ')} {_figure(logs[name])}")
-        if self._start is not None:
-            start, first_step = self._start
-            pace = (now - start) / max(state.global_step - first_step, 1)
-            parts.append(
-                f"{timedelta(seconds=round(pace * (state.max_steps - state.global_step)))} left"
-            )
+        start, first_step = self._start
+        pace = (now - start) / max(state.global_step - first_step, 1)
+        seconds_left = pace * (state.max_steps - state.global_step)
+        parts.append(f"{timedelta(seconds=round(seconds_left))} left")
         line = "  ".join(parts)
         if is_terminal:
             print(f"\r{line:<79}", end="\n" if is_last else "", file=sys.stderr, flush=True)
