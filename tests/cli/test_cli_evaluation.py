@@ -46,7 +46,7 @@ DATA = ["--source", "train.en", "--reference", "train.de"]
     [
         ("--source train.en", "must be given"),
         ("", "must be given"),
-        ("--pairs pairs.csv --dataset builtin", "must be exactly one of"),
+        ("--pairs pairs.csv --dataset builtin", "must be two text files"),
         (
             "--pairs pairs.csv --dataset-config xx",
             "`--dataset-config` must come with --dataset, got xx alone",

@@ -126,9 +126,9 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
         ),
         (
             {"train_pairs": "train.jsonl"},
-            "a file of pairs or a dataset, got train.en and train.jsonl",
+            "or a dataset, got train.en and train.jsonl",
         ),
-        ({"train_target": "nothing.de"}, "nothing.de must be an existing file, got none"),
+        ({"train_target": "nothing.de"}, "nothing.de must be an existing file."),
         ({"d_model": "15", "d_k": "4", "d_v": "4"}, "`--d-model` must be even"),
         ({"num_heads": "3"}, "`--d-model` must be divisible by `--num-heads`"),
         ({"preset": "huge"}, "`--preset` must be one of base, big"),

@@ -261,7 +261,7 @@ def test_command_says_how_many_pairs_are_left(capsys):
     ("changes", "message"),
     [
         ({"target": "short.de"}, "short.de must have as many lines as train.en, got 1 and 13"),
-        ({"source": "gone.en"}, "error: gone.en must be an existing file, got none"),
+        ({"source": "gone.en"}, "error: gone.en must be an existing file."),
         ({"target": "folder/train.en"}, "`--target` must have another name than `--source`"),
         ({"output_dir": "."}, "`--output-dir` must be a new or empty folder"),
     ],

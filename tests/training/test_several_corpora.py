@@ -104,7 +104,7 @@ def test_run_with_weights_reports_them_and_resumes(capsys):
     [
         (
             "--train-pairs a.jsonl c.jsonl",
-            "c.jsonl must be an existing file, got none",
+            "c.jsonl must be an existing file.",
         ),
         (
             "--train-pairs a.jsonl b.jsonl --train-weights 2",
