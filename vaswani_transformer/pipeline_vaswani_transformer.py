@@ -418,6 +418,7 @@ class TextReader:
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
+        self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
         """Split a text into sentences, and prepare the input of the model for each sentence.
@@ -441,9 +442,9 @@ class TextReader:
 
         Tags, and placeholders without a name or number, must also be in the same order.
         """
-        if not sentence.kept:
-            return True
         kept = sentence.kept
+        if not kept:
+            return True
         found = _around_kept(translation, self._tokens)[1]
         return sorted(found) == sorted(kept) and _ordered(found) == _ordered(kept)
 
@@ -460,7 +461,7 @@ class TextReader:
         return Sentence(text, _to_source(text, is_shouted), is_shouted, kept, parts)
 
     def _begins_with_token(self, text: str) -> bool:
-        return text.startswith(tuple(self._tokens))
+        return text.startswith(self._beginnings)
 
     def _is_shouted(self, text: str) -> bool:
         num_words = sum(map(_has_letter, text.split()))

@@ -102,10 +102,10 @@ def find_removable(
     Returns:
         masks: A mask (N,) for each reason to remove training pairs.
         report: `num_pairs` is the number of training pairs. For each reason, the report has the
-            number of pairs to remove, under the name of the reason; a pair may have several
-            reasons. `overlaps` is a list with one
-            entry for each held-out set: the set's `name`, its `num_pairs`, and the numbers of its
-            `pairs` and of its `sources` that are also in the training text.
+            number of pairs to remove, under the name of the reason. A pair may count under several
+            reasons. `overlaps` is a list with one entry for each held-out set: the set's `name`,
+            its `num_pairs`, and the numbers of its `pairs` and of its `sources` that are also in
+            the training text.
     """
     exact, pair = _hash_pairs(train)
     source, target = train[0][1], train[1][1]

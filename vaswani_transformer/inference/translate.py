@@ -422,6 +422,7 @@ def translate_file(
         raise ValueError(
             "`resume` must come with files as `input` and `output`, got a stream. Name the files."
         )
+    precision = precision_of(model)
     num_kept = 0
     settings = ""
     if has_part and _is_main(processes):
@@ -432,7 +433,7 @@ def translate_file(
                     getattr(model.config, name, None)
                     for name in ("source_language", "target_language")
                 ],
-                **precision_of(model),
+                **precision,
                 "input_bytes": os.path.getsize(input_file),
                 "num_best": num_best,
                 "tag": tag,
@@ -460,7 +461,6 @@ def translate_file(
                 lines = (f"{tag} {line}" if line.strip() else line for line in lines)
         else:
             rest, sources = itertools.tee(rest)
-            precision = precision_of(model)
             found = translate_n_best(model, tokenizer, rest, num_best, **options)
             rows = (
                 {
@@ -503,7 +503,7 @@ def _keep_part(output_file: str | Path, resume: bool, settings: str) -> int:
         return 0
     if settings_file.is_file() and settings_file.read_text(encoding="utf-8") != settings:
         raise ValueError(
-            f"`resume` must repeat the interrupted translation, got other settings than those in "
+            "`resume` must repeat the interrupted translation, got other settings than those in "
             f"{settings_file}. Repeat the first command, or start again without `resume`."
         )
     end = size = num_kept = 0

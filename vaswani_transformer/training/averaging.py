@@ -174,14 +174,15 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
                 "the folder of a run or several model folders."
             )
     base = _model_folder(paths[-1])
-    for path in paths:
-        _check_alike(_model_folder(path), base)
+    for other in dict.fromkeys(map(_model_folder, paths)):
+        _check_alike(other, base)
     logger.info(f"Averaging {', '.join(path.name for path in paths)}.")
     with writing_folder(output_dir) as folder:
-        for name in [file.name for file in RUN_FILES if file.copied]:
-            for path in base.glob(name):
-                check_no_link_out(path, base)
-                shutil.copy2(path, folder / path.name)
+        for file in RUN_FILES:
+            if file.copied:
+                for path in base.glob(file.name):
+                    check_no_link_out(path, base)
+                    shutil.copy2(path, folder / path.name)
         _save_weights(average_snapshots(paths), folder / WEIGHTS_FILE)
     return Path(output_dir)
 
@@ -221,15 +222,16 @@ def _model_folder(path: Path) -> Path:
     )
 
 
-def _check_alike(*folders: Path) -> None:
+def _check_alike(folder: Path, base: Path) -> None:
     """Raise ValueError if the weights of two models have different meanings."""
     for name in (CONFIG_FILE, TOKENIZER_FILES[0]):
-        first, second = (read_json_if_any(folder / name) for folder in folders)
+        first = read_json_if_any(folder / name)
+        second = read_json_if_any(base / name)
         for key in _SHARED:
             if first.get(key) != second.get(key):
                 raise ValueError(
-                    f"`inputs` must be models that differ only in their weights, got {folders[0]} "
-                    f"and {folders[1]} with different `{key}` in their {name}. Average checkpoints "
+                    f"`inputs` must be models that differ only in their weights, got {folder} "
+                    f"and {base} with different `{key}` in their {name}. Average checkpoints "
                     "of one run."
                 )
 
