@@ -323,7 +323,7 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    if args.sample:
+    if args.do_sample:
         import torch
 
         # Each process has its own seed, so that no two processes draw the same numbers.
@@ -383,7 +383,7 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
         for name in ("temperature", "top_k", "seed")
         if getattr(args, name) is not None
     }
-    if not args.sample:
+    if not args.do_sample:
         if given:
             raise ValueError(
                 f"`{next(iter(given))}` must come with --sample, got it alone. Drop it, or add "
@@ -854,6 +854,7 @@ def _add_translate(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("sampling", about).add_argument
     add(
         "--sample",
+        dest="do_sample",
         action="store_true",
         help="draw each token by its probability; --n-best sets the number of draws",
     )

@@ -147,7 +147,7 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("--sample", "CTranslate2 takes no option do_sample"),
+        ("--sample", "CTranslate2 takes no option `--sample`, `--temperature`, `--top-k`"),
         ("--bf16", "`--device` must be a GPU for `--bf16`, got cpu"),
         (
             "--n-best 5",
@@ -169,7 +169,7 @@ def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys,
 )
 def test_options_that_it_does_not_know_are_refused_by_name(folder, option):
     model, tokenizer = load_engine(folder, "ctranslate2")
-    with pytest.raises(TypeError, match=f"CTranslate2 takes no option {option}"):
+    with pytest.raises(TypeError, match=f"CTranslate2 takes no option `{option}`"):
         next(translate(model, tokenizer, LINES, **{option: [1]}))
 
 

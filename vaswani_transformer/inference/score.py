@@ -100,10 +100,12 @@ def score_pairs(
 
     Paper: section 6.1.
     """
-    penalty = decoding_overrides(
-        length_penalty=length_penalty, length_penalty_offset=length_penalty_offset
+    decoding = decoding_config(
+        model,
+        **decoding_overrides(
+            length_penalty=length_penalty, length_penalty_offset=length_penalty_offset
+        ),
     )
-    decoding = decoding_config(model, **penalty)
     batching = Batching(max_tokens_per_batch)
 
     def compute(batches: list[list[Pair]]) -> Iterator[list[list[float]]]:

@@ -196,8 +196,8 @@ class Translator:
         unknown = options.keys() - _OPTIONS
         if unknown:
             raise TypeError(
-                f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Drop it, or use the "
-                "`engine` torch."
+                f"CTranslate2 takes no option `{'`, `'.join(sorted(unknown))}`. Drop it, or use "
+                "the `engine` torch."
             )
         given = decoding_overrides(**options)
         if "max_new_tokens" in given:
