@@ -166,9 +166,12 @@ def test_decoding_on_a_device_leaves_out_cudnns_attention(
 @pytest.mark.parametrize("was_enabled", [True, False])
 def test_cudnns_attention_is_as_it_was_after_a_failure(was_enabled, cudnn_attention):
     cudnn_attention(was_enabled)
+    of_another_thread = without_cudnn_attention(torch.device("cuda"))
     with contextlib.suppress(KeyError), without_cudnn_attention(torch.device("cuda")):
-        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        of_another_thread.__enter__()
         raise KeyError
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    of_another_thread.__exit__(None, None, None)
     assert torch.backends.cuda.cudnn_sdp_enabled() == was_enabled
 
 

@@ -737,8 +737,11 @@ class GreedySearch(Search):
 
 
 def can_capture(device: torch.device) -> bool:
-    """Return True if steps on this device can be captured as CUDA graphs."""
-    return device.type == "cuda"
+    """Return True if steps on this device can be captured as CUDA graphs.
+
+    Deterministic operators of PyTorch may wait for the GPU, which breaks a capture.
+    """
+    return device.type == "cuda" and not torch.are_deterministic_algorithms_enabled()
 
 
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:

@@ -16,6 +16,7 @@ the beams of a sentence next to each other.
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,20 +55,30 @@ from .configuration_vaswani_transformer import VaswaniTransformerConfig
 logger = logging.get_logger(__name__)
 
 
+_SWITCHING = threading.Lock()
+_ENABLED_BEFORE: list[bool] = []  # for each open context: was cuDNN's attention enabled before?
+
+
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
     """Disable cuDNN's attention within the context.
 
-    On a GPU, cuDNN's attention needs 0.4 s or more for each new shape.
+    On a GPU, cuDNN's attention needs 0.4 s or more for each new shape. The setting belongs to all
+    threads, so the last open context restores it.
     """
-    was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
-    if was_enabled:
+    if device.type == "cpu":
+        yield
+        return
+    with _SWITCHING:
+        _ENABLED_BEFORE.append(torch.backends.cuda.cudnn_sdp_enabled())
         torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        if was_enabled:
-            torch.backends.cuda.enable_cudnn_sdp(True)
+        with _SWITCHING:
+            was_enabled = _ENABLED_BEFORE.pop()  # only the first context found it enabled
+            if not _ENABLED_BEFORE:
+                torch.backends.cuda.enable_cudnn_sdp(was_enabled)
 
 
 class SourceLengthCriteria(StoppingCriteria):
