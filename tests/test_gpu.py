@@ -11,20 +11,12 @@ import pytest
 import torch
 from accelerator import waits
 from test_beam_search import as_on_a_device  # noqa: F401  (a fixture)
-from tiny import make_model
+from tiny import GPU, ON_CPU_AND_GPU, make_model
 from toy_language import SignalIn, build_trainer, make_pairs, make_tokenizer, tokenize
 from transformers import TrainerCallback
 
 from vaswani_transformer import beam_search_vaswani_transformer as fast_search
 
-GPU = pytest.param(
-    "cuda",
-    marks=[
-        pytest.mark.gpu,
-        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-    ],
-)
-ON_CPU_AND_GPU = pytest.mark.parametrize("where", ["cpu", GPU])
 BEAMS = pytest.mark.parametrize("num_beams", [1, 4])
 
 SOURCE = torch.randint(3, 300, (8, 21), generator=torch.Generator().manual_seed(1))

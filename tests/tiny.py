@@ -2,10 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiny models and a few sentences for all tests."""
 
+import pytest
 import torch
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 
+GPU = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.gpu,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    ],
+)
+ON_CPU_AND_GPU = pytest.mark.parametrize("where", ["cpu", GPU])
 SENTENCES = [
     "A dog runs in the park.",
     "Ein Hund rennt im Park.",

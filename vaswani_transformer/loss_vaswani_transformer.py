@@ -67,8 +67,7 @@ def translation_loss(
     """
     flat_labels = labels.reshape(-1).to(logits.device)
     flat_logits = logits.reshape(-1, logits.shape[-1])
-    if flat_logits.dtype in (torch.float16, torch.bfloat16):
-        flat_logits = flat_logits.float()
+    flat_logits = flat_logits.to(torch.promote_types(flat_logits.dtype, torch.float32))
     divisor = _divisor(num_items_in_batch, flat_labels)
 
     if not label_smoothing_factor:
@@ -257,9 +256,7 @@ def _loss_and_gradients(
     if kernel is not None:
         row_length += -vocab_size % 64  # a GPU multiplies matrices faster if their rows are aligned
     if not is_onednn:  # oneDNN allocates its own memory for every product
-        buffer = states.new_empty(chunk, row_length)
-        buffer[:, vocab_size:] = 0.0  # some products read the gaps between rows
-        buffer = buffer[:, :vocab_size]
+        buffer = states.new_empty(chunk, row_length)[:, :vocab_size]
 
     # If there are no tokens, one empty chunk sets the gradient of the weight to zero.
     for start in range(0, max(1, num_tokens), chunk):
@@ -291,34 +288,35 @@ def _loss_and_gradients(
         if not any(needs_grad):
             continue
 
-        # slope / slope_divisor (C, V) is the gradient with respect to the logits, without the
-        # uniform part of the target distribution. In fp32 and fp64, without the kernel, the slope
-        # stays undivided and the divisor is exp_sums. Instead, the states (C, D) and their gradient
-        # are divided, because they are smaller than the slope. In lower precision, and by the
-        # kernel, the slope is already divided, so the divisor is 1.
-        slope_divisor = torch.ones_like(log_sums)
+        # The slope (C, V) is the gradient with respect to the logits, without the uniform part of
+        # the target distribution. In fp32 and fp64, without the kernel, the slope is not divided by
+        # exp_sums. Instead, the states (C, D) and their gradient are divided, because they are
+        # smaller than the slope.
+        is_undivided = kernel is None and states.dtype == precise
         if kernel is not None:
             slope = logits
         else:
-            if states.dtype == precise:
-                slope_divisor = exp_sums
-            else:
+            if not is_undivided:
                 exps = exps.div_(exp_sums)
-            slope = exps.scatter_add_(1, right, slope_divisor * (label_smoothing_factor - 1.0))
+                exp_sums = torch.ones_like(exp_sums)
+            slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
             slope = slope.to(states.dtype)
 
         if states_grad is not None:
-            part_grad = linear(slope, weight.T).div_(slope_divisor)
+            part_grad = linear(slope, weight.T)
+            if is_undivided:
+                part_grad /= exp_sums
             states_grad[rows] = part_grad.sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
-            scaled_part = (part / slope_divisor).to(states.dtype)
+            if is_undivided:
+                part = part / exp_sums
             is_first = start == 0  # `weight_grad` is uninitialized, so overwrite it
             if states.dtype == precise:
-                weight_grad.addmm_(slope.T, scaled_part, beta=0 if is_first else 1)
+                weight_grad.addmm_(slope.T, part, beta=0 if is_first else 1)
             elif is_first:
-                weight_grad.copy_(slope.T @ scaled_part)
+                weight_grad.copy_(slope.T @ part)
             else:
-                weight_grad += slope.T @ scaled_part
+                weight_grad += slope.T @ part
 
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (label_smoothing_factor / vocab_size)
@@ -337,8 +335,9 @@ def _find_kernel(device: torch.device, dtype: torch.dtype) -> Any:
     try:
         from .triton_loss_vaswani_transformer import log_sums_and_slopes_
 
-        one = torch.zeros(1, 1, device=device, dtype=dtype)
-        log_sums_and_slopes_(one, one[0].long(), 0.0)
+        # Like the loss's logits, these have gaps between the rows.
+        logits = torch.zeros(2, 128, device=device, dtype=dtype)[:, :70]
+        log_sums_and_slopes_(logits, logits[0].long(), 0.0)
     except Exception:  # Triton has no common base class for its errors
         return None
     return log_sums_and_slopes_

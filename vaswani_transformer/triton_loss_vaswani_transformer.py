@@ -27,7 +27,8 @@ def log_sums_and_slopes_(
     in fp32.
 
     Args:
-        logits: (C, V). Each row is contiguous, but there may be gaps between the rows.
+        logits: (C, V). Each row is contiguous. If there are gaps between the rows, they are
+            overwritten with zeros, because some matrix products read them.
         labels: (C,) token ids; -100 is ignored.
         label_smoothing_factor: As for `translation_loss`.
 
@@ -55,7 +56,8 @@ def _compute_row(  # type: ignore[no-untyped-def]
 ):
     """Compute the row of one token: sum its exponentials, then overwrite its logits.
 
-    The program reads BLOCK logits at once.
+    The program reads BLOCK logits at once. It reads and writes the gap after the row, too: a mask
+    with the stride, a multiple of 64, lets it move several logits by one instruction.
     """
     token = tl.program_id(0).to(tl.int64)
     label = tl.load(labels + token)
@@ -66,8 +68,8 @@ def _compute_row(  # type: ignore[no-untyped-def]
     exp_sum = 0.0
     for start in range(0, vocab_size, BLOCK):
         columns = start + block
-        is_inside = columns < vocab_size
-        values = tl.load(row + columns, mask=is_inside, other=float("-inf")).to(tl.float32)
+        values = tl.load(row + columns, mask=columns < stride, other=0.0).to(tl.float32)
+        values = tl.where(columns < vocab_size, values, float("-inf"))
         new_largest = tl.maximum(largest, tl.max(values))
         exp_sum = exp_sum * tl.exp(largest - new_largest) + tl.sum(tl.exp(values - new_largest))
         largest = new_largest
@@ -76,7 +78,7 @@ def _compute_row(  # type: ignore[no-untyped-def]
 
     for start in range(0, vocab_size, BLOCK):
         columns = start + block
-        is_inside = columns < vocab_size
-        values = tl.load(row + columns, mask=is_inside).to(tl.float32)
+        values = tl.load(row + columns, mask=columns < stride, other=0.0).to(tl.float32)
         slope = tl.exp(values - log_sum) - tl.where(columns == label, right_probability, 0.0)
-        tl.store(row + columns, slope.to(logits.dtype.element_ty), mask=is_inside)
+        slope = tl.where(columns < vocab_size, slope, 0.0)
+        tl.store(row + columns, slope.to(logits.dtype.element_ty), mask=columns < stride)
