@@ -659,23 +659,22 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
             or is not an ISO 639 code.
         TypeError: If an override is not a field of `Recipe`.
     """
-    given = dict(overrides)
     inherited: dict[str, Any] = {}
     if recipe is not None:
         is_file = Path(recipe).suffix in RECIPE_SUFFIXES
         inherited = read_recipe(recipe if is_file else _known_file(recipe))
-    has_other_data = not given.keys().isdisjoint(("train_source", "train_pairs"))
-    given |= _languages_by_suffix(given if has_other_data else inherited | given)
+    has_other_data = not overrides.keys().isdisjoint(("train_source", "train_pairs"))
+    overrides |= _languages_by_suffix(overrides if has_other_data else inherited | overrides)
     if has_other_data:
-        inherited = _for_other_data(inherited, given)
+        inherited = _for_other_data(inherited, overrides)
     original = Recipe(**inherited)
-    steps = given.get("max_steps")
+    steps = overrides.get("max_steps")
     if isinstance(steps, int) and 0 < steps < original.max_steps:
-        others = {name: value for name, value in given.items() if name != "max_steps"}
+        del overrides["max_steps"]
         # Replace the other fields first, because the warm-up's peak rate depends on d_model.
-        longer = dataclasses.replace(original, **others)
-        return laid_out(longer, steps, keep=others, is_timed=False)
-    return dataclasses.replace(original, **given)
+        longer = dataclasses.replace(original, **overrides)
+        return laid_out(longer, steps, keep=overrides, is_timed=False)
+    return dataclasses.replace(original, **overrides)
 
 
 def laid_out(

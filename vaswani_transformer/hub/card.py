@@ -166,13 +166,13 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
             return [cut(name, each) for each in value]
         if isinstance(value, dict):
             return without_folders(value)
-        is_path = (
-            name.endswith(("_source", "_target", "_pairs", "_file")) or name == "best_checkpoint"
-        )
-        is_path |= (
-            name in ("dataset", "tokenizer") and isinstance(value, str) and not is_hub_id(value)
-        )
-        return Path(value).name if is_path and isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        if name in ("dataset", "tokenizer"):
+            is_path = not is_hub_id(value)
+        else:
+            is_path = name.endswith(("_source", "_target", "_pairs", "_file", "best_checkpoint"))
+        return Path(value).name if is_path else value
 
     shortened = {name: cut(name, value) for name, value in values.items()}
     if "test_corpus" in values and values.get("test_data") == describe_corpus(
@@ -211,11 +211,9 @@ def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) 
         for name in ("perplexity", "nll", "loss", *METRICS)
     }
     text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
-    return (
-        f"{text} ({recipe.validation_search})"
-        if any(figures[name] is not None for name in METRICS)
-        else text
-    )
+    if any(figures[name] is not None for name in METRICS):
+        text += f" ({recipe.validation_search})"
+    return text
 
 
 def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:

@@ -32,6 +32,7 @@ from ..files import (
     write_text,
 )
 from ..inference.loading import is_hub_id
+from ..recipe import as_list
 from .card import add_metadata, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
@@ -149,8 +150,8 @@ def _check_base_model(path: Path) -> None:
     if path.name == "adapter_config.json":
         bases = [read_json(path).get("base_model_name_or_path")]
     elif path.name == CARD_FILE:
-        bases = ModelCard.load(path).data.get("base_model") or []
-    for base in [bases] if isinstance(bases, str) else bases:
+        bases = ModelCard.load(path).data.get("base_model")
+    for base in as_list(bases):
         if not is_hub_id(str(base)):
             raise ValueError(
                 f"`{path}` must name a base model on the Hub, got {base!r}. Push that model first "

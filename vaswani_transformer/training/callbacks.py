@@ -250,8 +250,7 @@ class CostCallback(TrainerCallback, ExportableState):
 
     def stop(self) -> None:
         """Stop the clock, and add the time of the current run to the totals."""
-        figures = self.state()["attributes"]
-        self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
+        vars(self).update(self.state()["attributes"])
         self._start = None
 
     def state(self) -> dict[str, Any]:

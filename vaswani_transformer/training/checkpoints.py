@@ -29,10 +29,12 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
 
     Damaged ones are included.
     """
-    paths = [path for path in Path(output_dir).glob("checkpoint-*") if path.is_dir()]
-    return sorted(
-        (path for path in paths if path.name.partition("-")[2].isdecimal()), key=checkpoint_step
-    )
+    paths = [
+        path
+        for path in Path(output_dir).glob("checkpoint-*")
+        if path.is_dir() and path.name.partition("-")[2].isdecimal()
+    ]
+    return sorted(paths, key=checkpoint_step)
 
 
 def checkpoint_step(checkpoint: Path) -> int:
