@@ -110,7 +110,7 @@ def test_kernel_gives_the_losses_and_gradients_of_the_loop(where):
 
 @pytest.mark.heavy
 def test_kernel_compiles_for_a_gpu_without_one():
-    assert run_this_file("compile_for_a_gpu", TRITON_INTERPRET="0")
+    assert run_this_file("compile_for_a_gpu")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
