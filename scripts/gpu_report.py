@@ -224,7 +224,7 @@ def training_base():
     sheet. MiB: most that the second update allocates beyond weights and Adam. GiB: most that an
     update allocates, and that torch reserves for it. Marian: MarianMTModel under Seq2SeqTrainer,
     with our batches. Then kernels (on a CPU: operators) of an update: all, by kind, the longest. %
-    busy: time of all of them over the last ms an update.
+    busy: time of all of them over the last ms an update with as many workers.
     """
     yield from measure_training("base", compared_workers=0)
 
@@ -689,9 +689,8 @@ def run_sections(names, folder, minutes, model_folder=None):
         raise TimeOverError
 
     before = signal.signal(signal.SIGALRM, end)
-    # Python ignores an error inside of `__del__`, so the alarm comes again.
+    # Python ignores an error inside of `__del__`, so the alarm is repeated every 5 seconds.
     signal.setitimer(signal.ITIMER_REAL, 60 * minutes, 5)
-    use_tf32(False)
     try:
         for name in names:
             section, problem = SECTIONS[name], ""
@@ -706,6 +705,7 @@ def run_sections(names, folder, minutes, model_folder=None):
             sections[name] = {"definition": definition, "rows": [], "problem": problem}
             try:
                 empty_caches()
+                use_tf32(False)  # a failed section or a compiled training may have switched it on
                 for row in () if problem else section(*arguments):
                     sections[name]["rows"].append(row)
                     report["seconds"] = time.monotonic() - started

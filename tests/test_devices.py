@@ -164,7 +164,9 @@ def test_decoding_on_a_device_leaves_out_cudnns_attention(
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])
-def test_cudnns_attention_is_as_it_was_after_a_failure(was_enabled, cudnn_attention):
+def test_cudnns_attention_is_as_it_was_when_two_threads_have_left_one_by_a_failure(
+    was_enabled, cudnn_attention
+):
     cudnn_attention(was_enabled)
     of_another_thread = without_cudnn_attention(torch.device("cuda"))
     with contextlib.suppress(KeyError), without_cudnn_attention(torch.device("cuda")):

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tiny models and a few sentences for all tests."""
+"""Tiny models and a few sentences for all tests, and the parameters of tests for GPUs."""
 
 import pytest
 import torch

@@ -462,10 +462,10 @@ class Search:
     def _run(self) -> None:
         """Search until all results are final.
 
-        On a GPU, if there are no logits processors, the steps use a CUDA graph. The first step
-        after a change of shapes runs without a graph, and loads the kernels. The second step is
-        captured as a graph. This graph is replayed for the second step and all later steps, until
-        the shapes change again.
+        On a GPU, if steps can be captured and there are no logits processors, the steps use a CUDA
+        graph. The first step after a change of shapes runs without a graph, and loads the kernels.
+        The second step is captured as a graph. This graph is replayed for the second step and all
+        later steps, until the shapes change again.
         """
         decoder = self._task.decoder
         uses_graphs = can_capture(decoder.device) and not self._task.processors

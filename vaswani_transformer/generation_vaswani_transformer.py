@@ -56,7 +56,7 @@ logger = logging.get_logger(__name__)
 
 
 _SWITCHING = threading.Lock()
-_ENABLED_BEFORE: list[bool] = []  # for each open context: was cuDNN's attention enabled before?
+_ENABLED_BEFORE: list[bool] = []  # one entry for each open context; the first is to be restored
 
 
 @contextlib.contextmanager
@@ -64,7 +64,7 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
     """Disable cuDNN's attention within the context.
 
     On a GPU, cuDNN's attention needs 0.4 s or more for each new shape. The setting belongs to all
-    threads, so the last open context restores it.
+    threads, so the context that closes last restores it.
     """
     if device.type == "cpu":
         yield
@@ -76,7 +76,8 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
         yield
     finally:
         with _SWITCHING:
-            was_enabled = _ENABLED_BEFORE.pop()  # only the first context found it enabled
+            was_enabled = _ENABLED_BEFORE.pop()
+            # The context that closes last pops the first entry.
             if not _ENABLED_BEFORE:
                 torch.backends.cuda.enable_cudnn_sdp(was_enabled)
 

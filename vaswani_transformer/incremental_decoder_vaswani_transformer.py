@@ -232,9 +232,9 @@ class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
     The projections are rebuilt when a weight moves or changes. But a write through `.data`, or by a
-    fused optimizer, is noticed only if the write changes the sum of about 64 sampled numbers of the
-    weight. If such a write may leave this sum unchanged, call `model.eval()` after the write, to
-    drop the projections.
+    fused optimizer, is noticed only if the write changes one of about 64 sampled numbers of the
+    weight. If such a write may leave these numbers unchanged, call `model.eval()` after the write,
+    to drop the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()

@@ -289,26 +289,26 @@ def _loss_and_gradients(
             continue
 
         # The slope (C, V) is the gradient with respect to the logits, without the uniform part of
-        # the target distribution. In fp32 and fp64, without the kernel, the slope is not divided by
-        # exp_sums. Instead, the states (C, D) and their gradient are divided, because they are
-        # smaller than the slope.
-        is_undivided = kernel is None and states.dtype == precise
+        # the target distribution. But in fp32 and fp64, without the kernel, the slope is exp_sums
+        # times this gradient. Instead of the slope, the states (C, D) and their gradient are
+        # divided by exp_sums, because they are smaller.
+        divides_states = kernel is None and states.dtype == precise
         if kernel is not None:
             slope = logits
         else:
-            if not is_undivided:
-                exps = exps.div_(exp_sums)
-                exp_sums = torch.ones_like(exp_sums)
+            if not divides_states:
+                exps /= exp_sums
+                exp_sums = torch.ones_like(exp_sums)  # after the division, each row sums to 1
             slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
             slope = slope.to(states.dtype)
 
         if states_grad is not None:
             part_grad = linear(slope, weight.T)
-            if is_undivided:
+            if divides_states:
                 part_grad /= exp_sums
             states_grad[rows] = part_grad.sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
-            if is_undivided:
+            if divides_states:
                 part = part / exp_sums
             is_first = start == 0  # `weight_grad` is uninitialized, so overwrite it
             if states.dtype == precise:
@@ -337,7 +337,7 @@ def _find_kernel(device: torch.device, dtype: torch.dtype) -> Any:
 
         # Like the loss's logits, these have gaps between the rows.
         logits = torch.zeros(2, 128, device=device, dtype=dtype)[:, :70]
-        log_sums_and_slopes_(logits, logits[0].long(), 0.0)
+        log_sums_and_slopes_(logits, logits[:, 0].long(), 0.0)
     except Exception:  # Triton has no common base class for its errors
         return None
     return log_sums_and_slopes_

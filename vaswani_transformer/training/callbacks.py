@@ -250,7 +250,7 @@ class CostCallback(TrainerCallback, ExportableState):
 
     def stop(self) -> None:
         """Stop the clock, and add the time of the current run to the totals."""
-        vars(self).update(self.state()["attributes"])
+        vars(self).update(self.state()["attributes"])  # `seconds` with those of the current run
         self._start = None
 
     def state(self) -> dict[str, Any]:
