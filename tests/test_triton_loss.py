@@ -87,8 +87,8 @@ def compile_for_a_gpu():
     from vaswani_transformer.triton_loss_vaswani_transformer import _compute_row
 
     for kind in ("*bf16", "*fp32"):
-        signature = {"logits": kind, "labels": "*i64", "log_sums": "*fp32", "stride": "i32"}
-        signature |= {"vocab_size": "i32", "right_probability": "fp32", "BLOCK": "constexpr"}
+        types = [kind, "*i64", "*fp32", "i32", "i32", "fp32", "constexpr"]
+        signature = dict(zip(_compute_row.arg_names, types, strict=True))
         source = ASTSource(_compute_row, signature=signature, constexprs={"BLOCK": 4096})
         assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"]
     print("true")  # as JSON
@@ -99,7 +99,7 @@ def compile_for_a_gpu():
 
 @ON_CPU_AND_GPU
 def test_kernel_gives_the_losses_and_gradients_of_the_loop(where):
-    variables = {"DEVICE": where, "TRITON_INTERPRET": str(int(where == "cpu"))}
+    variables = {"DEVICE": where, "TRITON_INTERPRET": "1" if where == "cpu" else "0"}
     for dtype, *errors, differences in run_this_file("compare", **variables):
         if dtype == "float32":
             assert max(differences) < 1e-6
