@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from sweep import sweep
 from tiny import SENTENCES, make_model
 from toy_language import limits, make_pairs, tiny_recipe
-from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
+from train_table3 import BASE, ROWS, base_recipe, format_rows, scaled_recipe, train_rows
 
 from vaswani_transformer.data import TokenBatchSampler
 from vaswani_transformer.inference.evaluate import evaluate_model, load_evaluation_set
@@ -192,11 +192,11 @@ def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
 
 
 def test_row_at_tiny_size_has_these_values():
-    recipe = scaled_recipe("big", get_recipe(BASE))
+    recipe = scaled_recipe("big", base_recipe(BASE, max_steps=1000))
     config = recipe.model_config()
-    assert (config.num_encoder_layers, config.d_model, config.d_ff) == (3, 256, 1024)
-    assert (config.num_heads, config.d_k, config.d_v, config.dropout) == (16, 16, 16, 0.3)
-    assert (recipe.label_smoothing_factor, recipe.max_steps) == (0.1, 7500)
+    assert (config.d_model, config.d_ff, config.num_heads, config.d_v) == (256, 1024, 16, 16)
+    assert (recipe.label_smoothing_factor, recipe.max_steps) == (0.1, 3000)
+    assert recipe.peak_learning_rate == pytest.approx((256 * 500) ** -0.5)
 
 
 @pytest.mark.parametrize(
@@ -211,18 +211,10 @@ def test_row_that_does_not_scale_is_refused(name, change):
 def recipe(tmp_path_factory):
     """Base row of a tiny model on two text files a split."""
     splits = {"train": make_pairs(80), "validation": make_pairs(6, seed=1)}
-    sizes = {
-        "num_heads": 8,
-        "num_encoder_layers": 3,
-        "num_decoder_layers": 3,
-        "target_language": "de",
-    }
-    bounds = {
-        **limits(200),
-        "max_new_tokens_over_source": 2,
-    }
+    sizes = {"num_heads": 8, "num_encoder_layers": 3, "num_decoder_layers": 3}
     options = {"max_steps": 2, "warmup_steps": 2, "save_steps": 2, "generation_num_beams": 0}
-    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **bounds, **options)
+    options |= {"target_language": "de", "max_new_tokens_over_source": 2, **limits(200)}
+    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **options)
 
 
 @pytest.mark.slow
