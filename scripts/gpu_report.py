@@ -134,7 +134,6 @@ def machine():
     yield {"kernel of the loss": "Triton" if has_kernel else "none: operators of PyTorch"}
     for precision in PRECISIONS if IS_GPU else ("fp32",):
         yield attempt({"products in": precision}, rate, precision)
-    use_tf32(False)
 
 
 def correctness(model_folder, is_flex=False):
@@ -167,7 +166,6 @@ def correctness(model_folder, is_flex=False):
             if "problem" not in row:
                 row = attempt(row, compare_translations, model, batch, expected, dtype)
             yield row
-    use_tf32(False)
 
 
 def flex_attention(model_folder):
@@ -705,7 +703,7 @@ def run_sections(names, folder, minutes, model_folder=None):
             sections[name] = {"definition": definition, "rows": [], "problem": problem}
             try:
                 empty_caches()
-                use_tf32(False)  # a failed section or a compiled training may have switched it on
+                use_tf32(False)  # an earlier section may have switched it on
                 for row in () if problem else section(*arguments):
                     sections[name]["rows"].append(row)
                     report["seconds"] = time.monotonic() - started

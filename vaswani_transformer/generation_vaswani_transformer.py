@@ -56,7 +56,7 @@ logger = logging.get_logger(__name__)
 
 
 _SWITCHING = threading.Lock()
-_ENABLED_BEFORE: list[bool] = []  # one entry for each open context; the first is to be restored
+_ENABLED_BEFORE: list[bool] = []  # one entry for each open context, in all threads
 
 
 @contextlib.contextmanager
@@ -76,10 +76,8 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
         yield
     finally:
         with _SWITCHING:
-            was_enabled = _ENABLED_BEFORE.pop()
-            # The context that closes last pops the first entry.
-            if not _ENABLED_BEFORE:
-                torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+            # The context that closes last takes the first entry, whichever context added it.
+            torch.backends.cuda.enable_cudnn_sdp(_ENABLED_BEFORE.pop())
 
 
 class SourceLengthCriteria(StoppingCriteria):
