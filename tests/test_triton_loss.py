@@ -21,10 +21,7 @@ def run_this_file(name, **variables):
     """Return what the function of this name prints as JSON in a process of its own."""
     pytest.importorskip("triton", reason="needs triton, which is for Linux")
     command = [sys.executable, __file__, name]
-    done = subprocess.run(
-        command, env={**os.environ, **variables}, check=True, capture_output=True, text=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(subprocess.check_output(command, env={**os.environ, **variables}))
 
 
 # ---- in the other process ----
@@ -99,6 +96,8 @@ def compile_for_a_gpu():
 
 @ON_CPU_AND_GPU
 def test_kernel_gives_the_losses_and_gradients_of_the_loop(where):
+    if where == "cpu":
+        pytest.importorskip("triton", "3.7", reason="the interpreter of 3.6 needs numpy below 2.4")
     variables = {"DEVICE": where, "TRITON_INTERPRET": "1" if where == "cpu" else "0"}
     for dtype, *errors, differences in run_this_file("compare", **variables):
         if dtype == "float32":
