@@ -466,7 +466,7 @@ class TextReader:
     def _is_shouted(self, text: str) -> bool:
         num_words = sum(map(_has_letter, text.split()))
         is_in_capitals = num_words > 1 and all(map(str.isupper, filter(str.isalpha, text)))
-        is_reversible = text.capitalize().upper() == text
+        is_reversible = text.lower().upper() == text
         return self._can_change_case and is_in_capitals and is_reversible
 
 
