@@ -69,7 +69,8 @@ def test_a_word_keeps_its_combining_marks(tiny_tokenizer, words):
 @settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_a_text_without_combining_marks_has_the_words_of_gpt2(tiny_tokenizer, text):
-    text = "".join(character for character in text if unicodedata.category(character)[0] != "M")
+    # Python may not know the newest marks: their category is Cn.
+    text = "".join(each for each in text if unicodedata.category(each) not in "Mn Mc Me Cn")
     expected = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
     assert tiny_tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text) == expected
 
