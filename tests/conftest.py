@@ -23,6 +23,7 @@ gc.disable()  # a quarter of the time of the imports
 
 import torch
 from accelerator import accel  # noqa: F401  (a fixture)
+from hypothesis import settings
 from processes import find_port
 from tiny import SENTENCES, make_model
 from transformers import pipeline
@@ -37,6 +38,10 @@ _BROWSER_FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 )
 _BROWSER_FLAGS += "--disable-component-update --disable-sync"
+
+# Hypothesis draws the same cases in every run, but new ones under the profile of tests/fuzz.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items):

@@ -8,7 +8,7 @@ Any text: fuzz/test_fuzz_tokenizer.py.
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, TokenizersBackend
@@ -66,7 +66,6 @@ def test_a_word_keeps_its_combining_marks(tiny_tokenizer, words):
     assert ["".join(words)[start:end] for _, (start, end) in pieces] == words
 
 
-@settings(max_examples=100, deadline=None)
 @given(TEXTS)
 def test_a_text_without_combining_marks_has_the_words_of_gpt2(tiny_tokenizer, text):
     # Python may not know the newest marks: their category is Cn.

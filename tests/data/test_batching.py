@@ -8,7 +8,7 @@ from itertools import chain, combinations, product
 import numpy as np
 import pytest
 from accelerate.data_loader import prepare_data_loader
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
@@ -336,7 +336,6 @@ def test_pairs_of_a_small_corpus_meet_others_in_the_next_epoch(real_lengths):
     assert len(same) <= 1  # that of the longest pairs, few of which are equally long
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60),
     st.integers(1, 4),

@@ -194,9 +194,7 @@ TEXT = st.lists(PART, max_size=40).map("".join)
 
 
 @given(text=TEXT)
-@settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_subwords_of_any_text_are_the_tokenizers_without_dropout_and_the_same_text_with_it(
     of_many_scripts, text
 ):
