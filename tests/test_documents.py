@@ -446,6 +446,7 @@ def test_tokens_of_the_tokenizer_are_left_to_the_model(saying):
         ("DON’T GO 2 É", "Don’t go 2 é", "DON’T GO 2 É NOW."),
         ("NATO 2025", "NATO 2025", "NATO 2025 now."),
         ("The USA", "The USA", "The USA now."),
+        ("저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요. now."),
         ("{}İSTANBUL VE", "{}İSTANBUL VE", "{}İSTANBUL VE now."),
         ("我买了 USB 和 DVD", "我买了 USB 和 DVD", "我买了 USB 和 DVD now."),
     ],

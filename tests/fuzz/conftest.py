@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from tiny import make_model
 
-settings.register_profile(nasty.LONG_RUN, derandomize=False, print_blob=True)
+settings.register_profile(nasty.LONG_RUN, settings.get_profile("default"), print_blob=True)
 
 
 @pytest.fixture(scope="session")

@@ -19,10 +19,8 @@ def fuzz(long: int, short: int | None = None, **strategies):
         short: Cases in the suite; None is a two-hundredth of `long`.
         **strategies: By the test's arguments.
     """
-    if settings.get_current_profile_name() == LONG_RUN:
-        options = {"max_examples": long}
-    else:
-        options = {"max_examples": short or long // 200, "derandomize": True, "database": None}
+    is_long = settings.get_current_profile_name() == LONG_RUN
+    max_examples = long if is_long else short or long // 200
     ignored = [
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
@@ -30,7 +28,7 @@ def fuzz(long: int, short: int | None = None, **strategies):
     ]
 
     def decorate(test):
-        run = settings(deadline=None, suppress_health_check=ignored, **options)
+        run = settings(max_examples=max_examples, deadline=None, suppress_health_check=ignored)
         return run(given(**strategies)(test))
 
     return decorate
