@@ -593,6 +593,13 @@ def test_scores_are_means_of_the_log_probabilities_that_the_search_found(transla
             ].replace(" ", "")
 
 
+def test_a_missing_translation_has_no_score(translate):
+    end = translate.tokenizer.eos_token_id
+    options = {"num_return_sequences": 2, "prefix_allowed_tokens_fn": lambda *_: [end]}
+    found = translate("A dog runs.", return_scores=True, **options)
+    assert found[1] == {"translation_text": "", "score": None, "words": []}
+
+
 def test_document_has_the_words_and_the_mean_score_of_its_sentences_which_keep_theirs(translate):
     texts = ["A dog runs.", "Two women read."]
     (document,) = translate("\n".join(texts), return_scores=True)

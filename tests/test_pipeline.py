@@ -247,7 +247,33 @@ def test_a_tokenizer_that_needs_languages_gets_them(tiny_tokenizer, translate):
 
     tokenizer = NeedsLanguages(tokenizer_object=tiny_tokenizer.backend_tokenizer)
     told = pipeline("translation", model=translate.model, tokenizer=tokenizer)
-    assert told("A dog.", src_lang="en", tgt_lang="de") == translate("en de A dog.")
+    languages = {"src_lang": "en", "tgt_lang": "de"}
+    assert told("A dog.", **languages) == translate("en de A dog.")
+    with pytest.raises(ValueError, match="at most 65536 bytes, got 70000"):
+        told("a" * 70_000, **languages)
+
+
+def test_the_languages_of_a_call_replace_those_of_construction_and_these_the_tasks_name(
+    tiny_tokenizer, marian, monkeypatch
+):
+    def noting(text, return_tensors, **languages):
+        seen[text] = list(languages.values())
+        return tiny_tokenizer(text)
+
+    seen = {}
+    monkeypatch.setattr(tiny_tokenizer, "_build_translation_inputs", noting, raising=False)
+    given = {"model": marian, "tokenizer": tiny_tokenizer, "max_new_tokens": 1}
+    pipeline("translation_en_to_de", **given)("A dog.")
+    translate = pipeline("translation_en_to_de", **given, src_lang="eng_Latn", tgt_lang="deu_Latn")
+    translate("A book.")
+    # Python would write Turkish capitals wrongly, so the sentence is left in capitals.
+    translate("TWO DOGS.", tgt_lang="tur_Latn", split_sentences=True)
+    del seen[""]
+    assert seen == {
+        "A dog.": ["en", "de"],
+        "A book.": ["eng_Latn", "deu_Latn"],
+        "TWO DOGS.": ["eng_Latn", "tur_Latn"],
+    }
 
 
 def test_arguments_that_nothing_takes_are_refused_by_name(translate):

@@ -1,10 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The console command `vaswani-transformer`: each sub-command calls one library function.
+"""The console command `vaswani-transformer`: each sub-command calls functions of the library.
 
 Results go to stdout, warnings and progress to stderr. Exit codes:
 
 - 0: Success.
+- 1: A bug, with a traceback.
 - 2: Wrong input. stderr has one line that says what is wrong, sometimes followed by advice.
 - 130: The user interrupted the command.
 - 141: The program that reads stdout has ended, as in `... | head`.
@@ -194,13 +195,11 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     Without --recipe, this is the recipe of the resumed run, or the paper's base model if no run is
     resumed. Options replace the values of the recipe.
     """
-    from .recipe import LAID_OUT, Recipe, get_recipe, parse_value
+    from .recipe import FITTED, Recipe, get_recipe, parse_value
 
     given = {}
     for name in _given_fields(args):
-        value = getattr(args, name)
-        is_single = isinstance(value, list) and len(value) == 1
-        given[name] = parse_value(name, value[0] if is_single else value)
+        given[name] = parse_value(name, getattr(args, name))
     if args.minutes is not None and "max_steps" in given:
         raise ValueError(
             "`max_steps` must be left out with --minutes, which computes it. Drop one of them."
@@ -213,7 +212,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
             return dataclasses.replace(run, **given)
         # When the run started, `train` may have changed the fields in `fitted` to suit --minutes or
         # the number of updates. So the run's values of these fields replace those of --recipe.
-        fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
+        fitted = FITTED if args.minutes is None else (*FITTED, "max_steps")
         given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)
 
@@ -345,7 +344,9 @@ def _translate(args: argparse.Namespace) -> None:
         output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     computing = _computing_options(args)
-    if processes is not None and args.device is None:
+    # Only a CPU computes in int8 with the engine torch.
+    needs_cpu = args.int8 and args.engine == "torch"
+    if processes is not None and args.device is None and not needs_cpu:
         computing["device"] = processes.device
     languages = (args.source_language, args.target_language)
     model, tokenizer = load_engine(args.model, languages=languages, **computing)
@@ -705,7 +706,10 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def _add_computing(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     add = parser.add_argument
-    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add(
+        "--device",
+        help="cpu, cuda, cuda:1, ... (default: a GPU if there is one; for --int8 with torch, cpu)",
+    )
     add(
         "--bf16",
         action="store_true",

@@ -20,7 +20,6 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from filelock import FileLock, Timeout
 
 CONFIG_FILE = "config.json"
-GENERATION_CONFIG_FILE = "generation_config.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 WEIGHTS_FILE = "model.safetensors"
 WEIGHTS_INDEX = "model.safetensors.index.json"
@@ -64,7 +63,7 @@ class RunFile(NamedTuple):
 
 RUN_FILES = (
     RunFile(CONFIG_FILE, overwritten=True, on_hub=True, copied=True),
-    RunFile(GENERATION_CONFIG_FILE, overwritten=True, on_hub=True, copied=True),
+    RunFile("generation_config.json", overwritten=True, on_hub=True, copied=True),
     *(RunFile(name, on_hub=True, copied=True) for name in TOKENIZER_FILES),
     RunFile(CODE_FILES, on_hub=True, copied=True),
     RunFile("model*.safetensors", overwritten=True, on_hub=True),

@@ -76,7 +76,7 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
         yield
     finally:
         with _SWITCHING:
-            # The context that closes last takes the first entry, whichever context added it.
+            # Only the first entry can be True, so only the context that closes last restores it.
             torch.backends.cuda.enable_cudnn_sdp(_ENABLED_BEFORE.pop())
 
 

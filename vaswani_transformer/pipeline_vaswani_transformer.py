@@ -34,8 +34,8 @@ _POOL = 4096
 _TOKENS_PER_BATCH = 4096  # maximum of padded source tokens
 _SENTENCES_PER_BATCH = 128  # maximum on a CPU
 
-# The effects of these options of `generate` may depend on the batch. If one of the options is set,
-# each batch has one sentence.
+# The effects of these options of `generate` may depend on the batch. If one of the options is
+# given, each batch has one sentence.
 _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
 
 # Marks at the beginning of a word, in byte-level and in SentencePiece vocabularies.
@@ -96,15 +96,15 @@ _SIGNS = re.compile(
     "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
 )
 
-# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese
+# Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese,
 # their punctuation, and others.
 _UNSPACED = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff"
     "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
 )
-# Languages whose letters Python converts wrongly between upper and lower case: Turkish, Azerbaijani
-# and Georgian.
-_OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|ka|kat|geo)(?![a-z])")
+# Languages whose letters Python converts wrongly between upper and lower case: Turkish,
+# Azerbaijani, Crimean Tatar and Georgian.
+_OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|crh|ka|kat|geo)(?![a-z])")
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
@@ -199,10 +199,10 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
     """Append pieces and separators to the parts; each piece that contains a letter is a sentence.
 
     White space is stripped from both ends of a sentence. If a separator precedes the sentence,
-    commas, colons, `=`, `>`, closing brackets and closing quotation marks are stripped from its
-    start, too. If a separator follows the sentence, colons, `=`, `<`, opening brackets and opening
-    quotation marks are stripped from its end, too. The stripped characters, the separators and the
-    pieces without letters become part of the text between the sentences.
+    commas, semicolons, colons, `=`, `>`, closing brackets and closing quotation marks are stripped
+    from its start, too. If a separator follows the sentence, colons, `=`, `<`, opening brackets and
+    opening quotation marks are stripped from its end, too. The stripped characters, the separators
+    and the pieces without letters become part of the text between the sentences.
 
     Args:
         parts: Parts as `split_text` returns them. They are extended in place.
@@ -342,9 +342,9 @@ class Hypothesis:
 
     def mean_log_prob(self) -> float | None:
         """Return the mean log-probability of the tokens, or None if it was not computed."""
-        if self.log_prob is None:
+        if self.log_prob is None or self.length == 0:
             return None
-        return self.log_prob / max(self.length, 1)
+        return self.log_prob / self.length
 
 
 @dataclass
@@ -354,7 +354,7 @@ class Sentence:
     Args:
         text: The sentence as it is in the text.
         source: Input of the model, empty if there is nothing to translate.
-        is_shouted: Whether the sentence is in capitals. If so, `source` is in lowercase.
+        is_shouted: Whether `source` is in lowercase because the sentence is in capitals.
         kept: Parts that must not be translated, such as URLs.
         parts: At odd indices, the pieces to translate. At even indices, the text around these
             pieces, kept parts included. Joining the parts gives back the sentence.
@@ -403,7 +403,7 @@ class TextReader:
     begins with an added token of the tokenizer is passed to the model unchanged, as one sentence.
 
     Args:
-        tokenizer: Tokenizer of the model. Its added tokens are always passed to the model.
+        tokenizer: Tokenizer of the model. Added tokens that look like tags are passed to the model.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
         splits: Whether texts are split into sentences. If not, each text is stripped and treated as
@@ -418,7 +418,6 @@ class TextReader:
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
-        self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
         """Split a text into sentences, and prepare the input of the model for each sentence.
@@ -431,7 +430,7 @@ class TextReader:
                 f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list "
                 "of them."
             )
-        if not self._splits or self._begins_with_token(text.lstrip()):
+        if not self._splits or text.lstrip().startswith(tuple(self._tokens)):
             parts = whole_text(text)
         else:
             parts = split_text(text)
@@ -449,7 +448,7 @@ class TextReader:
         return sorted(found) == sorted(kept) and _ordered(found) == _ordered(kept)
 
     def _sentence(self, text: str) -> Sentence:
-        if not self._splits or self._begins_with_token(text):
+        if not self._splits or text.startswith(tuple(self._tokens)):
             return Sentence(text, source=text)
         pieces, kept = _around_kept(text, self._tokens)
         plain = "".join(pieces)
@@ -457,21 +456,15 @@ class TextReader:
             return Sentence(text, source="")
         parts = [""]
         _add_pieces(parts, pieces, kept)
-        is_shouted = self._is_shouted(plain)
+        num_words = sum(map(_has_letter, plain.split()))
+        is_in_capitals = num_words > 1 and all(map(str.isupper, filter(str.isalpha, plain)))
+        is_reversible = plain.lower().upper() == plain
+        is_shouted = self._can_change_case and is_in_capitals and is_reversible
         return Sentence(text, _to_source(text, is_shouted), is_shouted, kept, parts)
-
-    def _begins_with_token(self, text: str) -> bool:
-        return text.startswith(self._beginnings)
-
-    def _is_shouted(self, text: str) -> bool:
-        num_words = sum(map(_has_letter, text.split()))
-        is_in_capitals = num_words > 1 and all(map(str.isupper, filter(str.isalpha, text)))
-        is_reversible = text.lower().upper() == text
-        return self._can_change_case and is_in_capitals and is_reversible
 
 
 def _to_source(text: str, is_shouted: bool) -> str:
-    """Return a text as the model gets it: in lowercase after the first letter if `is_shouted`."""
+    """Return a text as the model gets it: in lowercase but for the first character if shouted."""
     if is_shouted:
         return text.capitalize()
     return text
@@ -484,7 +477,8 @@ def _to_source(text: str, is_shouted: bool) -> str:
 class Batching:
     """Sizes of batches and pools.
 
-    The sizes change speed and memory, not the translations.
+    The sizes change speed and memory, not the translations. Only in int8, a few translations may
+    change, too.
 
     Args:
         max_tokens: Maximum of padded source tokens per batch (number of sentences x longest
@@ -699,9 +693,8 @@ class TorchEngine:
                 positions.
         """
         texts = [self._source_prefix + text for text in texts]
-        if self._encode_one is None:
-            rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
-        else:
+        rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
+        if self._encode_one is not None:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
         table = getattr(self.model.get_encoder(), "embed_positions", None)
         # Positions that are computed have no limit. FSMT computes its table again if it is too
@@ -1020,8 +1013,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             num_workers: Ignored.
             **kwargs: Other arguments. They replace the arguments that were given at construction.
         """
-        languages, options, _ = self._sanitize_parameters(**kwargs)
-        languages = {**self._preprocess_params, **languages}
+        languages, options, _ = self._sanitize_parameters(**{**self._preprocess_params, **kwargs})
         options = {**self._forward_params, **options}
         return_scores = options.pop("return_scores", False)
         prefix = options.pop("target_prefix", None)
@@ -1031,7 +1023,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             split_sentences = self._splits_sentences and prefix is None
         config = self.model.config
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
-        target_language = getattr(config, "target_language", None)
+        target_language = languages.get("tgt_lang") or getattr(config, "target_language", None)
         reader = TextReader(self.tokenizer, source_language, target_language, split_sentences)
         batch_size = batch_size or self._batch_size
         batching = self._batching(isinstance(inputs, Sized), batch_size, engine.options)
@@ -1053,7 +1045,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             return Batching(max_tokens=None, max_sentences=batch_size, pool_size=pool_size)
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
         pool_size = _POOL if is_sized else 1
-        return Batching(_TOKENS_PER_BATCH, max_sentences, pool_size)
+        return Batching(max_sentences=max_sentences, pool_size=pool_size)
 
     # `Pipeline` requires these three methods. They only pass values on, since `__call__` does the
     # work.

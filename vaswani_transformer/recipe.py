@@ -57,10 +57,10 @@ OLD_NAMES = {
 
 SPLITS = ("train", "validation", "test")
 PARTS = ("source", "target", "pairs")  # the files that a split can have
-# INTERVALS: fields that are intervals, measured in updates. LAID_OUT: all fields that `laid_out`
+# INTERVALS: fields that are intervals, measured in updates. FITTED: all fields that `fit_schedule`
 # adapts to the number of updates.
 INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
-LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
+FITTED = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # possible values of `metric_for_best_model`
 
 # MODEL_FIELDS: recipe fields that are also fields of the model config. TRAINER_FIELDS: recipe
@@ -329,7 +329,7 @@ class Recipe:
     num_beams: int = _field(PAPER_BEAMS, "beams of the final model's search", _COUNT, free=True)
     length_penalty: float = _field(
         PAPER_ALPHA,
-        "alpha of the length penalty ((c + length) / (c + 1))^alpha",
+        "alpha of the length penalty ((c + length) / (c + 1))^alpha; not saved if num_beams is 1",
         _PENALTY,
         free=True,
     )
@@ -349,10 +349,14 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check the type and range of every value.
 
-        If a field has the type float, a whole number is converted to it.
+        If a field has the type float, a whole number is converted to it. A list with one value is
+        replaced by this value.
         """
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            if isinstance(value, list) and len(value) == 1:
+                value = value[0]
+                object.__setattr__(self, name, value)
             check_value(name, value)
             if type(value) is int and field_types()[name][0] is float:
                 object.__setattr__(self, name, float(value))
@@ -644,7 +648,7 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     """Return a recipe with some fields replaced.
 
     If the `max_steps` in `overrides` is below that of the recipe, the intervals and the warm-up are
-    also shortened: see `laid_out`. If training files replace the recipe's data, the recipe's
+    also shortened: see `fit_schedule`. If training files replace the recipe's data, the recipe's
     languages are not used. Pass both languages, or let the file names end in the language
     (train.en).
 
@@ -673,11 +677,11 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
         del overrides["max_steps"]
         # Replace the other fields first, because the warm-up's peak rate depends on d_model.
         longer = dataclasses.replace(original, **overrides)
-        return laid_out(longer, steps, keep=overrides, is_timed=False)
+        return fit_schedule(longer, steps, keep=overrides, is_timed=False)
     return dataclasses.replace(original, **overrides)
 
 
-def laid_out(
+def fit_schedule(
     recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True
 ) -> Recipe:
     """Return a recipe for another number of updates, with intervals and warm-up that fit it.

@@ -65,7 +65,10 @@ def test_the_export_gives_the_probabilities_and_n_best_lists_of_the_model(
 @pytest.mark.parametrize("quantization", ACCEPTED_MODEL_TYPES)
 def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
     _, folder = save_model(attention_bias=True)
-    Translator(export_ctranslate2(folder, tmp_path / "out", quantization=quantization))("A dog.")
+    export = export_ctranslate2(folder, tmp_path / "out", quantization=quantization)
+    translate = Translator(export)
+    translate("A dog.")
+    assert translate.config.name_or_path == str(export)
 
 
 def test_int8_is_stored_in_less_than_a_third(save_model, tmp_path):

@@ -213,6 +213,8 @@ def test_results_of_another_test_set_are_not_replaced_by_default(folder, tmp_pat
     with pytest.raises(ValueError, match=r"`name` must be given: .*second.de.json"):
         evaluate(same_name)
     assert evaluate({**same_name, "name": "third"})[1] == folder / "test_results_third.json"
+    (folder / "test_results.json").unlink()
+    assert evaluate(second)[1] == file
 
 
 def test_translations_may_not_replace_the_results(folder, tmp_path):

@@ -83,7 +83,7 @@ def test_input_with_the_name_of_an_unfinished_output_is_refused_and_kept(
 def pair_files(tmp_path):
     """Three pairs, one with an empty source."""
     (tmp_path / "source").write_text("A dog.\n\nTwo women read.\n")
-    (tmp_path / "target").write_text("Ein Hund.\nPark\nZwei Frauen lesen.\n")
+    (tmp_path / "target").write_text("Ein Hund.\nPark\nZwei Frauen läsen.\n")
     return tmp_path / "source", tmp_path / "target"
 
 
@@ -120,6 +120,7 @@ def test_score_files_writes_a_json_object_for_each_line(
     lines = (tmp_path / "out").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [dataclasses.asdict(score) for score in expected]
     assert list(json.loads(lines[0])) == ["log_prob", "length", "score", "words"]
+    assert "läsen." in lines[2]
 
 
 def test_files_of_different_length_are_refused(tiny_model, tiny_tokenizer, pair_files, tmp_path):
@@ -141,9 +142,13 @@ def test_a_stream_of_different_length_leaves_no_output_file(
     assert sorted(os.listdir(tmp_path)) == ["source", "target"]
 
 
-def test_score_files_refuses_an_input_as_output(tiny_model, tiny_tokenizer, pair_files):
+def test_score_files_refuses_an_input_as_output_and_one_stream_as_both_inputs(
+    tiny_model, tiny_tokenizer, pair_files
+):
     with pytest.raises(ValueError, match="`output`"):
         score_files(tiny_model, tiny_tokenizer, *pair_files, pair_files[1])
+    with pytest.raises(ValueError, match="must not both be stdin"):
+        score_files(tiny_model, tiny_tokenizer, "-", "-")
 
 
 def test_a_line_beyond_64_kib_is_refused_by_its_number(tiny_model, tiny_tokenizer, tmp_path):

@@ -12,7 +12,7 @@ from toy_language import make_pairs
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe, laid_out
+from vaswani_transformer.recipe import RECIPES, Recipe, fit_schedule, get_recipe
 from vaswani_transformer.training.callbacks import LogLines, PaceCallback
 from vaswani_transformer.training.train import fit_to_minutes, training_arguments
 
@@ -56,10 +56,8 @@ def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(na
 
 def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
     recipe = get_recipe("multi30k-tiny", train_source=["train.lc.en"], train_target=["train.lc.de"])
-    assert (recipe.name, recipe.description) == (
-        "multi30k-tiny",
-        RECIPES["multi30k-tiny"].description,
-    )
+    assert (recipe.name, recipe.train_source) == ("multi30k-tiny", "train.lc.en")
+    assert recipe.description == RECIPES["multi30k-tiny"].description
     assert get_recipe("small", train_source="a.en", train_target="a.fr").name == "small"
 
 
@@ -166,7 +164,7 @@ def test_a_training_that_is_laid_out_keeps_its_peak_rate():
     recipe = Recipe(
         d_model=128, warmup_steps=1000, max_steps=10_000, eval_steps=1000, snapshot_steps=100
     )
-    short = laid_out(recipe, 1000)
+    short = fit_schedule(recipe, 1000)
     assert (short.max_steps, short.warmup_steps, short.eval_steps, short.snapshot_steps) == (
         1000,
         200,
@@ -174,7 +172,7 @@ def test_a_training_that_is_laid_out_keeps_its_peak_rate():
         10,
     )
     assert short.learning_rate == pytest.approx((128 * 1000) ** -0.5)
-    long = laid_out(recipe, 40_000)
+    long = fit_schedule(recipe, 40_000)
     assert (long.warmup_steps, long.learning_rate, long.snapshot_steps) == (1000, None, 400)
 
 

@@ -141,8 +141,8 @@ def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected
         (tmp_path / name).mkdir() if name == "checkpoint-5" else (tmp_path / name).write_text("{}")
     if "recipe.json" in names:
         RECIPE.save(tmp_path)
-    monkeypatch.setattr(run, "take_up_checkpoint", mock.Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(run, "checkpoint_to_resume", mock.Mock(side_effect=InterruptedError))
     monkeypatch.setattr(run, "prepare_data", mock.Mock(side_effect=InterruptedError))
     with pytest.raises(InterruptedError):
         run.train(RECIPE, tmp_path, resume=True, use_cpu=True)
-    assert run.take_up_checkpoint.called == expected
+    assert run.checkpoint_to_resume.called == expected

@@ -212,6 +212,12 @@ def test_base_model_in_a_folder_is_not_pushed(name, base, folder, tmp_path, monk
         published_files(folder)
 
 
+def test_card_with_broken_metadata_is_named(folder):
+    (folder / "README.md").write_text("---\nlicense: [a\n---\n")
+    with pytest.raises(ValueError, match=r"README.md` must begin with metadata in YAML, got: "):
+        published_files(folder)
+
+
 @pytest.mark.parametrize("base", ["me/first", ["me/first", "you/second"]])
 def test_base_model_on_the_hub_is_pushed(base, folder):
     (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")

@@ -370,6 +370,18 @@ def test_chrf_decides_when_no_language_tells_bleus_tokeniser_of_a_metric_of_ours
     assert read_json(tmp_path / "run" / "trainer_state.json")["best_metric"] == metric
 
 
+def test_a_training_that_stopped_early_is_finished(train_changed, tmp_path):
+    fields = {"max_steps": 50, "early_stopping_patience": 1, "learning_rate": 1e-9, "eval_steps": 1}
+    steps = train_changed(**fields)["train_steps"]
+    assert steps < 50
+    for checkpoint in (tmp_path / "run").glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    assert train_changed(options={"resume": True}, **fields)["train_steps"] == steps
+    fields["early_stopping_patience"] = 2
+    with pytest.raises(FileNotFoundError, match="in another folder, or use --overwrite, which del"):
+        train_changed(options={"resume": True}, **fields)
+
+
 @pytest.fixture
 def no_mecab(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)

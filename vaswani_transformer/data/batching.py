@@ -96,8 +96,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         order = _order_by_length(lengths, limits)
         # (num_batches + 1,): the first position of each batch in the plan, and N at the end.
         self._starts = _cut_evenly(lengths[order], limits)
-        batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
-        order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
+        batch_of_position = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+        order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_position))]
         # (N, 2): the source length and the target length at each position of the plan. Each batch
         # is sorted by the longer side, longest first.
         self._lengths = lengths[order]
@@ -105,7 +105,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         # (N,): the length id of each row. Rows with the same two lengths have the same length id.
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
         # (N,): all positions of the plan, sorted by the length id at each position.
-        self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
+        self._positions_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
             accumulation_steps = max(
                 accumulation_steps, self._steps_within(max_padded_tokens, world_size)
@@ -116,11 +116,6 @@ class TokenBatchSampler(Sampler[list[int]]):
         self._first_update = 0
         self.seed = seed
         self.epoch = 0
-
-    @property
-    def num_pairs(self) -> int:
-        """Number of pairs in every epoch."""
-        return len(self._lengths)
 
     @property
     def num_effective_batches(self) -> int:
@@ -164,7 +159,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         # positions for length 5. If `drawn` is 3, 0, 2, 1, the positions for length 3 get rows 0
         # and 2, in the order of `drawn`. The positions for length 5 get rows 3 and 1.
         rows = np.empty_like(drawn)
-        rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
+        rows[self._positions_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
         first = self._first_update
         self._first_update = 0
         for batch in rng.permutation(self.num_effective_batches)[first:].tolist():
@@ -295,7 +290,10 @@ def cut(
             for side in (0, 1)
         )
         if max_padded_tokens is not None:
-            end = start + _num_within(lengths[start:end], max_padded_tokens)
+            rows = lengths[start:end][: max_padded_tokens // int(lengths[start].sum())]
+            widths = np.maximum.accumulate(rows, axis=0).sum(axis=1)
+            sizes = widths * np.arange(1, len(rows) + 1)  # with padding
+            end = start + int(np.searchsorted(sizes, max_padded_tokens, side="right"))
         done = [int(sums[side][end - 1]) for side in (0, 1)]
         starts.append(end)
     return np.array(starts)
@@ -318,20 +316,6 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
         else:
             low = middle
     return np.concatenate([before, last])
-
-
-def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """Return the number of leading rows that fit into one micro-batch within a bound.
-
-    Args:
-        lengths: (rows, 2) source and target length of each row.
-        max_padded_tokens: The bound, see `cut`.
-    """
-    lengths = lengths[: max_padded_tokens // int(lengths[0].sum())]
-    widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
-    return int(
-        np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right")
-    )
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:

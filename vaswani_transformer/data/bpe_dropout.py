@@ -72,16 +72,16 @@ class BpeDropout:
         self._log_of_making = math.log1p(-max(rate, 1e-300))
         self._columns, self._seed = SIDES[side], seed
 
-    def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
+    def __call__(self, row: dict[str, Any], epoch: int, *position: int) -> dict[str, Any]:
         """Return the row with new `input_ids` and `labels` for this epoch.
 
         Args:
             row: Token ids of a pair.
             epoch: Number of the epoch.
-            place: Numbers that say where in the data the row is, for example its index.
+            position: Numbers that say where in the data the row is, for example its index.
         """
         drawn = dict(row)
-        draw = random.Random(" ".join(map(str, (self._seed, epoch, *place)))).random
+        draw = random.Random(" ".join(map(str, (self._seed, epoch, *position)))).random
         for column in self._columns:
             drawn[column] = self._draw(drawn[column], draw)
         return drawn
@@ -101,7 +101,7 @@ class BpeDropout:
         rows = [dataset[number] for number in sample]
         before, after = (
             np.sum(pair_lengths(each), axis=1)
-            for each in (rows, [self(row, 0, place) for place, row in enumerate(rows)])
+            for each in (rows, [self(row, 0, position) for position, row in enumerate(rows)])
         )
         lengths = np.stack(pair_lengths(dataset), axis=1)
         means = np.round(lengths * (after / before)).astype(np.int64)
@@ -168,20 +168,20 @@ class BpeDropout:
             best = min(ranks)
             if best == _NO_MERGE:
                 break
-            place = ranks.index(best)
+            index = ranks.index(best)
             if number in left_out:
-                waiting[place] = best
-                ranks[place] = _NO_MERGE
+                waiting[index] = best
+                ranks[index] = _NO_MERGE
                 continue
             for other, rank in waiting.items():
                 ranks[other] = rank
             waiting.clear()
-            symbols[place] += symbols.pop(place + 1)
-            del ranks[place]
-            if place > 0:
-                ranks[place - 1] = self._ranks.get((symbols[place - 1], symbols[place]), _NO_MERGE)
-            if place + 1 < len(symbols):
-                ranks[place] = self._ranks.get((symbols[place], symbols[place + 1]), _NO_MERGE)
+            symbols[index] += symbols.pop(index + 1)
+            del ranks[index]
+            if index > 0:
+                ranks[index - 1] = self._ranks.get((symbols[index - 1], symbols[index]), _NO_MERGE)
+            if index + 1 < len(symbols):
+                ranks[index] = self._ranks.get((symbols[index], symbols[index + 1]), _NO_MERGE)
         return [self._vocab[symbol] for symbol in symbols]
 
 

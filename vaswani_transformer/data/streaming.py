@@ -344,8 +344,8 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             kept = [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             if self.bpe_dropout is not None:
                 kept = [
-                    self._redraw(row, state, reader, len(pool) + place)
-                    for place, row in enumerate(kept)
+                    self._redraw(row, state, reader, len(pool) + position)
+                    for position, row in enumerate(kept)
                 ]
             pool += kept
             report = report + counts
@@ -354,13 +354,13 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
                 break
         return (pool, report) if has_read else None
 
-    def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
+    def _redraw(self, row: Row, state: _ReaderState, reader: int, position: int) -> Row:
         """Return the row with new random subwords.
 
         If the new subwords fit no micro-batch, return the row unchanged.
         """
         assert self.bpe_dropout is not None
-        drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
+        drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, position)
         source, target = len(drawn["input_ids"]), len(drawn["labels"])
         return (
             drawn

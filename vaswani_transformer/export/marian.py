@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub import ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.utils.hub import cached_file
 
 from ..files import CARD_FILE, RECIPE_FILE, write_json, write_text, writing_folder
+from ..hub.card import load_card
 from ..inference.ctranslate2 import Decoding, num_positions
 from ..inference.loading import is_hub_id, load_for_inference
 from ..inference.translate import decoding_config
@@ -91,21 +92,21 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
     """
     with writing_folder(output_dir) as folder:
         loaded, tokenizer = load_for_inference(model, device="cpu")
-        stock = to_marian(loaded.float())
-        stock.save_pretrained(folder)
+        marian = to_marian(loaded.float())
+        marian.save_pretrained(folder)
         tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
         write_json(
             folder / "tokenizer_config.json",
             {
                 "tokenizer_class": "PreTrainedTokenizerFast",
-                "model_max_length": stock.config.max_position_embeddings,
+                "model_max_length": marian.config.max_position_embeddings,
                 "model_input_names": tokenizer.model_input_names,
                 "clean_up_tokenization_spaces": False,
                 "split_special_tokens": tokenizer.split_special_tokens,
                 **tokenizer.special_tokens_map,
             },
         )
-        write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, stock))
+        write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, marian))
     return Path(output_dir)
 
 
@@ -134,7 +135,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             f"embeddings to become a Marian model, got {given}. Share the folder as it is, with "
             "trust_remote_code."
         )
-    stock = MarianMTModel(
+    marian = MarianMTModel(
         MarianConfig(
             vocab_size=config.vocab_size,
             d_model=config.d_model,
@@ -157,12 +158,12 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             forced_eos_token_id=None,
         )
     )
-    stock.to(model.dtype)  # type: ignore[arg-type]
+    marian.to(model.dtype)  # type: ignore[arg-type]
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
         # `named_parameters` leaves out final_logits_bias, which is a buffer of zeros.
-        for name, parameter in stock.named_parameters():
+        for name, parameter in marian.named_parameters():
             layer = name.split(".")[-2]
             if layer == "embed_positions":
                 continue
@@ -173,9 +174,9 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             elif layer.endswith(_READS_D_MODEL) and weight.dim() == 2:
                 weight = weight[:, order]
             parameter.copy_(weight)
-    stock.generation_config = _search(model)
-    stock.eval()
-    return stock
+    marian.generation_config = _search(model)
+    marian.eval()
+    return marian
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
@@ -212,7 +213,7 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     return GenerationConfig(**chosen)
 
 
-def _card(model: str, name: str, stock: MarianMTModel) -> str:
+def _card(model: str, name: str, marian: MarianMTModel) -> str:
     """Return the card, with the language, license, dataset and attribution of the exported model.
 
     If `model` is on the Hub, the card names it as the base model. Otherwise, if the card of `model`
@@ -220,7 +221,7 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
     """
     card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
     recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)
-    values = ModelCard.load(card_file).data.to_dict() if card_file else {}
+    values = load_card(card_file).data.to_dict() if card_file else {}
     attribution = Recipe(**read_recipe(recipe_file)).attribution if recipe_file else None
     names = ("language", "license", "license_name", "license_link", "datasets")
     kept: Any = {name: values.get(name) for name in names}
@@ -229,12 +230,12 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
     data = ModelCardData(
         library_name="transformers", pipeline_tag="translation", base_model=base_model, **kept
     )
-    search = stock.generation_config
+    search = marian.generation_config
     return _CARD.format(
         data=data.to_yaml(),
         name=name,
         attribution=f" Its data: {attribution}." if attribution else "",
         search=(_BEAMS if search.num_beams > 1 else _GREEDY).format(**search.to_dict()),
         new_tokens=search.max_length - 1,
-        positions=stock.config.max_position_embeddings,
+        positions=marian.config.max_position_embeddings,
     )

@@ -64,6 +64,9 @@ def make_card(
     results = without_folders(read_json(folder / TRAIN_RESULTS_FILE))
     tests = [without_folders(read_json(path)) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))]
     data = without_folders(recipe.data_arguments("train") or {})
+    data_names = []
+    for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
+        data_names += as_list(data.get(key))
     metrics: dict[str, str] = {}
     signatures: list[str] = []
     for test in tests:
@@ -71,7 +74,7 @@ def make_card(
             metrics[metric] = label
             signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
     path = folder / CARD_FILE
-    earlier = ModelCard.load(path).data.to_dict() if path.exists() else {}
+    earlier = load_card(path).data.to_dict() if path.exists() else {}
     search = read_json_if_any(folder / GENERATION_CONFIG_NAME)
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
@@ -102,7 +105,7 @@ def make_card(
         metrics=metrics,
         tests=[{**test, "search": describe_search(test)} for test in tests],
         signatures=dict.fromkeys(signatures),
-        data=_data_names(data),
+        data=", ".join(f"`{each}`" for each in data_names),
         validation=describe_validation(recipe, results, "last"),
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
@@ -137,9 +140,17 @@ def refresh_card(
     """
     try:
         return write_card(folder, model_id, revision)
-    except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
+    except (KeyError, OSError, TypeError, ValueError) as error:
         logger.warning(f"No card was written: {error}")
         return None
+
+
+def load_card(path: str | Path) -> ModelCard:
+    """Read a model card. Raise ValueError if its metadata are not valid YAML."""
+    try:
+        return ModelCard.load(path)  # type: ignore[no-any-return]
+    except yaml.YAMLError as error:
+        raise ValueError(f"`{path}` must begin with metadata in YAML, got: {error}") from error
 
 
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
@@ -194,14 +205,6 @@ def _recipe_file(recipe: Recipe) -> str:
     }
     text: str = yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
     return text
-
-
-def _data_names(data: Mapping[str, Any]) -> str:
-    """Return the names of the training files, or of the dataset and its configuration."""
-    names: list[str] = []
-    for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
-        names += as_list(data.get(key))
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:

@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.dynamic_module_utils import get_relative_import_files
 
@@ -33,7 +33,7 @@ from ..files import (
 )
 from ..inference.loading import is_hub_id
 from ..recipe import as_list
-from .card import add_metadata, refresh_card, without_folders
+from .card import add_metadata, load_card, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
 _DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 pushed the YAML file
@@ -93,7 +93,7 @@ def push_model(
             f"Upload a Marian export with `hf upload {repo_id} {folder}`."
         )
     published_files(folder)  # check all files before a repo is created
-    card = ModelCard.load(folder / CARD_FILE)
+    card = load_card(folder / CARD_FILE)
     add_metadata(card, {"license": license})
     if not card.data.get("license"):
         raise ValueError(
@@ -150,7 +150,7 @@ def _check_base_model(path: Path) -> None:
     if path.name == "adapter_config.json":
         bases = [read_json(path).get("base_model_name_or_path")]
     elif path.name == CARD_FILE:
-        bases = ModelCard.load(path).data.get("base_model")
+        bases = load_card(path).data.get("base_model")
     for base in as_list(bases):
         if not is_hub_id(str(base)):
             raise ValueError(

@@ -173,14 +173,14 @@ def _results_file(folder: Path, name: str) -> Path:
     Each test set has a file of its own.
     """
     short = re.sub(r"[^\w.-]+", "-", "-".join(Path(part).name for part in name.split(", ")))
-    for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
-        path = folder / file
-        earlier = read_json_if_any(path).get("test_data", name)
-        if earlier == name:
-            return path
+    paths = [folder / TEST_RESULTS_FILE, folder / f"test_results_{short}.json"]
+    names = [read_json_if_any(path).get("test_data") for path in paths]
+    for wanted in (name, None):
+        if wanted in names:
+            return paths[names.index(wanted)]
     raise ValueError(
-        f"`name` must be given: {path} holds the results of {earlier} and would be overwritten. "
-        "Name this test set, or delete that file."
+        f"`name` must be given: {paths[1]} holds the results of {names[1]} and would be "
+        "overwritten. Name this test set, or delete that file."
     )
 
 

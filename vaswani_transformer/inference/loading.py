@@ -66,6 +66,8 @@ def load_for_inference(
         >>> teacher, tokenizer = load_for_inference(nllb, languages=("eng_Latn", "deu_Latn"))
     """
     device = check_device("cpu" if device is None and int8 else device, bf16)
+    if int8 and torch.device(device).type != "cpu":
+        raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     dtype = torch.bfloat16 if bf16 else None
     check_model_path(name_or_path)
     name, folder = str(name_or_path), Path(name_or_path)
@@ -90,13 +92,11 @@ def load_for_inference(
             return model.to(device, dtype), tokenizer
         raise ValueError(f"`model` must be a model of this package, got {name_or_path}, {found}")
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
-        shard_names(folder / WEIGHTS_INDEX)
+        _check_index(folder / WEIGHTS_INDEX)
     model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
-    if int8 and torch.device(device).type != "cpu":
-        raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     if int8:
         to_int8(model.float())
     return model.to(device, dtype), tokenizer
@@ -223,18 +223,11 @@ def check_model_path(name_or_path: str | Path, name: str = "model") -> None:
         )
 
 
-def shard_names(index: Path) -> dict[str, str]:
-    """Read the index of a sharded model and return the file name of each tensor.
-
-    Raises:
-        ValueError: The index names a file outside its folder, or a file that is not a safetensors
-            file.
-    """
-    names: dict[str, str] = read_json(index)["weight_map"]
-    for name in names.values():
+def _check_index(index: Path) -> None:
+    """Raise ValueError if the index of a sharded model names other files than shards beside it."""
+    for name in read_json(index)["weight_map"].values():
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ValueError(
                 f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the "
                 "model again with save_pretrained."
             )
-    return names

@@ -175,11 +175,14 @@ def score_files(
         **options: Arguments of `score_pairs`, for example length_penalty or progress.
 
     Raises:
-        ValueError: An input is not UTF-8, or the inputs differ in their number of lines.
+        ValueError: Both inputs are stdin, an input is not UTF-8, or the inputs differ in their
+            number of lines.
 
     Example:
         >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
     """
+    if source_file == target_file == STANDARD_STREAM:
+        raise ValueError("`source` and `target` must not both be stdin. Name a file for one.")
     check_outputs({"output": output_file}, [source_file, target_file])
     num_source, num_target = count_lines(source_file), count_lines(target_file)
     if None not in (num_source, num_target) and num_source != num_target:
@@ -190,7 +193,8 @@ def score_files(
     total = num_source or num_target
     with open_lines(source_file) as sources, open_lines(target_file) as targets:
         scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
-        return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
+        rows = (json.dumps(dataclasses.asdict(score), ensure_ascii=False) for score in scores)
+        return write_lines(rows, output_file)
 
 
 __getattr__ = gone(

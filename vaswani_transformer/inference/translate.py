@@ -92,7 +92,7 @@ def translate(
             is split, and its sentences are translated separately, as in the pipeline.
         max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest
             sentence). None means 4,096, or 1,024 for a `Translator` on a CPU. The value changes
-            speed and memory, not the translations.
+            speed and memory, not the translations, except for a few in int8.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
         processes: Result of `join_processes`, if several processes share the work. Each process

@@ -118,11 +118,12 @@ class Translator:
         }
         if (Path(model) / EXPORT_FILE).is_file():
             self._open(Path(model), options)
-            return
-        loaded, tokenizer = load_for_inference(model, device="cpu")
-        with tempfile.TemporaryDirectory() as folder:
-            write_export(loaded, tokenizer, Path(folder))
-            self._open(Path(folder), options)
+        else:
+            loaded, tokenizer = load_for_inference(model, device="cpu")
+            with tempfile.TemporaryDirectory() as folder:
+                write_export(loaded, tokenizer, Path(folder))
+                self._open(Path(folder), options)
+        self.config.name_or_path = str(model)
 
     def _open(self, folder: Path, options: dict[str, Any]) -> None:
         """Read an export into memory."""
@@ -164,7 +165,7 @@ class Translator:
                 one. `batch_size` is ignored for lists and datasets, because their length is known.
             max_tokens_per_batch: Padded source tokens per batch. None means 4,096 on a GPU and
                 1,024 on a CPU, because larger batches are no faster on a CPU. The value changes
-                speed and memory, not the translations.
+                speed and memory, not the translations, except for a few in int8.
             **options: Search settings: num_beams, length_penalty, length_penalty_offset,
                 max_new_tokens_over_source, max_new_tokens. None means the model's default, also for
                 max_new_tokens_over_source. (In `generate`, None switches this limit off.)
@@ -254,7 +255,6 @@ def load_engine(
         elif bf16:
             compute_type = "bfloat16"
         loaded = Translator(model, device=str(device), compute_type=compute_type)
-        loaded.config.name_or_path = str(model)
         tokenizer = loaded.tokenizer
     else:
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")

@@ -59,11 +59,11 @@ def find_checkpoint(output_dir: str | Path) -> Path:
         )
     raise FileNotFoundError(
         f"`output_dir` must hold a complete checkpoint to resume from, got {output_dir} without an "
-        "undamaged one. Start again with --overwrite."
+        "undamaged one. Start again in another folder, or use --overwrite, which deletes the run."
     )
 
 
-def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
+def checkpoint_to_resume(args: VaswaniTransformerTrainingArguments) -> Path:
     """Clean up after a killed save, and return the newest undamaged checkpoint.
 
     Every process must call this function. The main process calls `clear_staging` before any process
@@ -125,9 +125,10 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
     An earlier checkpoint of the same name is replaced. If the process is killed during the
     replacement, either the run's folder or the staging folder has a complete checkpoint of this
-    name. If only the staging folder has it, `clear_staging` moves it to the run's folder. Once this
-    function has returned, no killed process can damage the checkpoint. A power cut still can,
-    because this function does not wait until the files are on the disk.
+    name. If only the staging folder has it, `clear_staging` moves it to the run's folder, unless
+    the run has no other checkpoint. Once this function has returned, no killed process can damage
+    the checkpoint. A power cut still can, because this function does not wait until the files are
+    on the disk.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(

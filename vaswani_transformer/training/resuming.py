@@ -65,10 +65,10 @@ from ..generation_vaswani_transformer import without_cudnn_attention
 from .arguments import VaswaniTransformerTrainingArguments
 from .checkpoints import (
     best_checkpoint,
+    checkpoint_to_resume,
     clear_staging,
     publish_checkpoint,
     rotate_checkpoints,
-    take_up_checkpoint,
 )
 
 logger = logging.get_logger(__name__)
@@ -141,7 +141,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         if resume_from_checkpoint:
             is_newest = resume_from_checkpoint is True
             self._resumed_from = (
-                take_up_checkpoint(self.args) if is_newest else Path(str(resume_from_checkpoint))
+                checkpoint_to_resume(self.args) if is_newest else Path(str(resume_from_checkpoint))
             )
             self._last_checkpoint = self._resumed_from
             if self.is_world_process_zero():

@@ -37,6 +37,7 @@ from ..files import (
     clear_run,
     locking,
     read_json,
+    read_json_if_any,
     run_files,
     write_json,
     writing_beside,
@@ -44,11 +45,11 @@ from ..files import (
 from ..hub.card import refresh_card
 from ..inference import DECODING, METRICS
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..recipe import DECIDING, Recipe, laid_out
+from ..recipe import DECIDING, Recipe, fit_schedule
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
 from .callbacks import LogLines, PaceCallback
-from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
+from .checkpoints import checkpoint_step, checkpoint_to_resume, clear_staging, list_checkpoints
 from .data import RunData, check_text, cleaning_rules, default_workers, prepare_data
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -97,10 +98,11 @@ def train(
         The content of `train_results.json`: the `train_*` figures of transformers, the cost (see
         `measure_cost`), and the numbers of processes, accumulation steps, updates, kept pairs,
         dropped pairs, parameters and averaged snapshots. `train_text` is the report of
-        `check_text`. `last_eval_*` is the last validation of the training. `best_eval_*` is the
-        best validation, present only if `metric_for_best_model` selects the final checkpoint or
-        decides when to stop the training. `average_eval_*` is the validation of the averaged
-        weights, present only if the averaged weights are the final model.
+        `check_text`. `train_end` has the recipe's `max_steps` and `early_stopping_patience`.
+        `last_eval_*` is the last validation of the training. `best_eval_*` is the best validation,
+        present only if `metric_for_best_model` selects the final checkpoint or decides when to stop
+        the training. `average_eval_*` is the validation of the averaged weights, present only if
+        the averaged weights are the final model.
 
     Raises:
         ValueError: If the folder holds another run, a value is invalid for this run, or the loss is
@@ -116,14 +118,14 @@ def train(
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
         # A finished run may have a model, but no checkpoint. If the recipe has not changed, nothing
         # is left to train, and resuming only returns the results. If the recipe has changed, for
-        # example to more updates, `take_up_checkpoint` raises an error for the missing checkpoint,
-        # so that the model is not deleted.
+        # example to more updates, `checkpoint_to_resume` raises an error for the missing
+        # checkpoint, so that the model is not deleted.
         has_model = (output_dir / WEIGHTS_FILE).is_file()
         can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
         if results is not None:
             logger.info(
-                f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model."
+                f"All {results['train_steps']:,} updates are done, and {output_dir} has the model."
             )
             if is_main:
                 refresh_card(output_dir)
@@ -139,7 +141,7 @@ def train(
                 tracker()  # raises an error for a missing package, before anything is deleted
         except RuntimeError as error:
             raise ImportError(str(error)) from error
-        checkpoint = take_up_checkpoint(arguments) if can_resume else None
+        checkpoint = checkpoint_to_resume(arguments) if can_resume else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
         if recipe.max_steps < finished_steps:
             raise ValueError(
@@ -159,9 +161,9 @@ def train(
         text_report = check_text(recipe, data.texts) if is_main else None
         for corpus in data.corpora:
             if len(data.corpora) > 1:
-                report = f": {corpus.report}" if corpus.report else ""
                 logger.info(
-                    f"Training corpus {corpus.name}, {corpus.weight} times an epoch{report}."
+                    f"Training corpus {corpus.name}, {corpus.weight} times an epoch: "
+                    f"{corpus.report}."
                 )
         if data.report is not None:
             logger.info(f"Training data: {data.report}.")
@@ -205,7 +207,7 @@ def fit_to_minutes(
     Args:
         recipe: What to train.
         minutes: Duration of the training.
-        keep: Names of the recipe's fields that must not change; see `laid_out`.
+        keep: Names of the recipe's fields that must not change; see `fit_schedule`.
         num_proc: Number of processes that tokenize the data.
         **options: `bf16` and `use_cpu` of `train`.
 
@@ -243,7 +245,7 @@ def fit_to_minutes(
         del trainer
         # Free the device's memory, because the training will measure how much is free.
         clear_device_cache(garbage_collection=True)
-    fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
+    fitted = fit_schedule(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
     logger.info(
         f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} "
         "minutes."
@@ -443,11 +445,16 @@ def check_output_dir(
 
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Return the results of a run if it has finished exactly this recipe, and otherwise None."""
-    if not (output_dir / TRAIN_RESULTS_FILE).is_file():
-        return None
-    results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
-    is_done = results.get("train_steps") == recipe.max_steps and Recipe.load(output_dir) == recipe
-    return results if is_done else None
+    results = read_json_if_any(output_dir / TRAIN_RESULTS_FILE)
+    # Versions before 0.3.0 did not save when a training ends.
+    old_end = [results.get("train_steps"), recipe.early_stopping_patience]
+    is_done = results.get("train_end", old_end) == _end(recipe)
+    return results if is_done and Recipe.load(output_dir) == recipe else None
+
+
+def _end(recipe: Recipe) -> list[int | None]:
+    """Return the fields that decide when a training ends."""
+    return [recipe.max_steps, recipe.early_stopping_patience]
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
@@ -513,6 +520,7 @@ def finish_run(
         **_validation_figures(trainer),
         **(_evaluate_average(trainer) if num_averaged else {}),
         "train_steps": output.global_step,
+        "train_end": _end(recipe),
         "num_parameters": trainer.model.num_parameters(),
         "num_averaged_snapshots": num_averaged,
         "best_checkpoint": trainer.state.best_model_checkpoint
