@@ -24,7 +24,7 @@ gc.disable()  # a quarter of the time of the imports
 import torch
 from accelerator import accel  # noqa: F401  (a fixture)
 from hypothesis import settings
-from processes import find_port
+from processes import ROOT, find_port
 from tiny import SENTENCES, make_model
 from transformers import pipeline
 
@@ -74,7 +74,7 @@ def library_log(caplog, monkeypatch):
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder with the real corpora, beside the checkout; not part of the project."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"real corpora are not part of the project and not found in {folder}")
     return folder
@@ -101,6 +101,12 @@ def checkpoint(tmp_path_factory, tiny_tokenizer) -> Path:
     make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def folder(checkpoint, tmp_path):
+    """A copy of it, which a test may change."""
+    return shutil.copytree(checkpoint, tmp_path / "model")
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +136,18 @@ def inputs():
     mask[1, 5:] = mask[2, 3:] = 0
     target = torch.cat([torch.ones(3, 1, dtype=torch.long), torch.randint(3, 300, (3, 5))], dim=1)
     return {"input_ids": source * mask, "attention_mask": mask, "decoder_input_ids": target}
+
+
+@pytest.fixture
+def batch(inputs):
+    """The same sources with labels instead, some of which do not count."""
+    labels = torch.randint(3, 300, (3, 6))
+    labels[0, 4:] = -100
+    return {
+        "input_ids": inputs["input_ids"],
+        "attention_mask": inputs["attention_mask"],
+        "labels": labels,
+    }
 
 
 @pytest.fixture

@@ -183,13 +183,11 @@ def push_what_is_made_here(runs):
     that comes of it.
     """
     from huggingface_hub import HfApi
-    from tiny import SENTENCES, SMALLEST
+    from tiny import SMALLEST, write_sentences
 
     os.chdir(runs)
-    texts = {}
-    for side, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
-        texts[side] = runs / f"text.{side}"
-        texts[side].write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
+    write_sentences(runs, "text")
+    texts = {"source": runs / "text.en", "target": runs / "text.de"}
     corpora = [
         f"--{split}-{side}={path}"
         for split in ("train", "validation", "test")

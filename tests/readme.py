@@ -6,13 +6,11 @@ import itertools
 import re
 import shlex
 import signal
-from pathlib import Path
 
-from processes import Fork
+from processes import ROOT, Fork
 
 from vaswani_transformer import cli
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 USING = "docs/using.md"
 # Every command and block of these pages is run.

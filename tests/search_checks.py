@@ -94,13 +94,16 @@ def without_padding(tokens):
     return tokens
 
 
+def log_probs_of(model, sentence, tokens):
+    """Log-probability of each token of an output under teacher forcing."""
+    with torch.no_grad():
+        logits = model(torch.tensor([sentence]), labels=torch.tensor([tokens])).logits[0]
+    return torch.log_softmax(logits, -1)[range(len(tokens)), tokens]
+
+
 def rescored(exact_model, sentence, tokens, alpha, offset=5):
     """GNMT score of one output under teacher forcing by a float64 model."""
-    with torch.no_grad():
-        logits = exact_model(torch.tensor([sentence]), labels=torch.tensor([tokens])).logits[0]
-    log_prob = (
-        torch.log_softmax(logits, -1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
-    )
+    log_prob = log_probs_of(exact_model, sentence, tokens).sum().item()
     return gnmt_score(log_prob, len(tokens), alpha, offset)
 
 

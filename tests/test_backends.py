@@ -188,16 +188,14 @@ def loss_and_gradients(call, model, batch):
 )
 @each_compiler
 def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(
-    compiler, return_logits, is_bf16, atol, inputs
+    compiler, return_logits, is_bf16, atol, batch
 ):
     torch._dynamo.reset()
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
-    inputs["labels"] = inputs.pop("decoder_input_ids")
-    inputs["labels"][1, 4:] = -100
-    inputs |= {"label_smoothing_factor": 0.1, "return_logits": return_logits}
+    batch |= {"label_smoothing_factor": 0.1, "return_logits": return_logits}
     compiled = torch.compile(model, fullgraph=True, backend=compiler)
     with torch.autocast("cpu", torch.bfloat16, enabled=is_bf16):
-        got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
+        got, expected = (loss_and_gradients(call, model, batch) for call in (compiled, model))
     torch.testing.assert_close(got, expected, rtol=0, atol=atol)
 
 

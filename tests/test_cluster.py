@@ -10,15 +10,14 @@ import shlex
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from accelerate.commands import launch
+from processes import ROOT
 from torch.distributed import run
 
 from vaswani_transformer import cli
 
-ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "scripts" / "cluster"
 README = (FOLDER / "README.md").read_text(encoding="utf-8")
 CONFIGS = sorted(path.name for path in FOLDER.glob("*.yaml"))

@@ -11,13 +11,11 @@ import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions, requires
-from pathlib import Path
 
 import pytest
+from processes import HUB_FILES, ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "vaswani_transformer"
-HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 FILES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 
 NEVER_CALLED = {"eval", "exec", "compile", "__import__", "input", "breakpoint"}

@@ -16,7 +16,6 @@ from tiny import SENTENCES, SMALLEST, make_model
 from transformers import pipeline
 
 from vaswani_transformer import beam_search_vaswani_transformer as fast_search
-from vaswani_transformer.data import TranslationCollator
 from vaswani_transformer.generation_vaswani_transformer import without_cudnn_attention
 from vaswani_transformer.inference.loading import load_for_inference, precision_of
 from vaswani_transformer.inference.score import score_pairs
@@ -127,16 +126,6 @@ def test_scoring_waits_a_few_times_a_batch_whatever_it_holds(models, tiny_tokeni
             list(score_pairs(models[1], tiny_tokenizer, *pairs, max_tokens_per_batch=10**6))
         counts.append(len(found))
     assert counts[0] == counts[1] <= 7
-
-
-def test_collator_leaves_the_device_alone(accel, tiny_tokenizer):
-    rows = [
-        dict(tiny_tokenizer(source, text_target=target))
-        for source, target in zip(SOURCES, TARGETS, strict=True)
-    ]
-    with waits() as found:
-        batch = TranslationCollator(tiny_tokenizer)(rows)
-    assert found == [] and {tensor.device.type for tensor in batch.values()} == {"cpu"}
 
 
 @pytest.fixture

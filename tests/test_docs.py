@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 import transformers
 from readme import ROOT, blocks, text_of
-from tiny import SENTENCES, SMALLEST
+from tiny import write_sentences
+from toy_language import limits, make_pairs, tiny_recipe
 from transformers import Seq2SeqTrainer, Trainer, pipeline
 
-from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.resuming import ResumableTrainer
 from vaswani_transformer.training.train import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
@@ -128,19 +128,8 @@ def test_path_of_a_sentence_is_what_runs(checkpoint):
 
 def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
-    files = {}
-    for part, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
-        files[f"train_{part}"] = str(tmp_path / part)
-        (tmp_path / part).write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
-    batches = {"max_source_tokens_per_batch": 100, "max_target_tokens_per_batch": 100}
-    recipe = Recipe(
-        tokenizer=str(tmp_path / "tokenizer"),
-        save_steps=1,
-        max_steps=1,
-        **files,
-        **SMALLEST,
-        **batches,
-    )
+    options = {"tokenizer": str(tmp_path / "tokenizer"), "save_steps": 1, "max_steps": 1}
+    recipe = tiny_recipe(tmp_path, {"train": make_pairs(60)}, **options, **limits(100))
     check_path("The path of a batch", lambda: train(recipe, tmp_path / "run", use_cpu=True))
     longer = replace(recipe, max_steps=2)
     check_path(
@@ -218,9 +207,7 @@ def followed(tmp_path_factory):
     """What the blocks of all three examples print in turn, in a copy of the package."""
     place = tmp_path_factory.mktemp("contributing")
     shutil.copytree(ROOT / "vaswani_transformer", place / "vaswani_transformer")
-    for split in ("train", "test"):
-        (place / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
-        (place / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
+    write_sentences(place, "train", "test")
     steps = [
         step
         for title in ("Add a recipe", "Add a metric", "Add an export")

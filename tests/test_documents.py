@@ -250,16 +250,6 @@ def test_texts_of_every_kind_come_back_where_the_translator_copies(copying, numb
     assert pipe(texts[:99], batch_size=2) == expected[:99]
 
 
-def test_each_sentence_is_translated_as_it_is_alone(translate):
-    first, second = (
-        translate(text)[0]["translation_text"] for text in ("A dog runs.", "Two women read.")
-    )
-    assert (
-        translate("A dog runs.\n\n - Two women read. \n")[0]["translation_text"]
-        == f"{first}\n\n - {second} \n"
-    )
-
-
 def test_splitting_can_be_off_from_the_start(checkpoint, translate):
     text = "A dog runs. Two women read."
     other = pipeline("translation", model=str(checkpoint), split_sentences=False)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from processes import ROOT
 from safetensors.torch import load_file
 from tiny import SENTENCES
+from toy_language import naive_sums, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from vaswani_transformer import cli
@@ -22,7 +24,7 @@ pytest.importorskip("datasets", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 pytestmark = pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`")
-EXAMPLES = Path(__file__).resolve().parents[1] / "scripts" / "examples"
+EXAMPLES = ROOT / "scripts" / "examples"
 FRENCH = [
     "Un été, deux femmes lisent un livre.",
     "Le garçon a été surpris par l'orage d'août.",
@@ -57,15 +59,11 @@ def run_example(name, *tasks, **options):
 def mean_loss(folder, sources, targets):
     """Nats per target token of a saved model, sentence by sentence."""
     model, tokenizer = (
-        AutoModelForSeq2SeqLM.from_pretrained(folder),
-        AutoTokenizer.from_pretrained(folder),
+        auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer)
     )
-    losses, counts = [], []
-    for source, target in zip(sources, targets, strict=True):
-        batch = tokenizer([source], text_target=[target], return_tensors="pt")
-        counts.append(batch["labels"].shape[1])
-        losses.append(model(**batch).loss.item() * counts[-1])
-    return sum(losses) / sum(counts)
+    rows = tokenize(tokenizer, list(zip(sources, targets, strict=True)))
+    loss, _, tokens = naive_sums(model, rows, smoothing=0.0)
+    return loss / tokens
 
 
 @pytest.fixture(scope="module")

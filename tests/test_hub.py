@@ -18,7 +18,7 @@ import pytest
 from hub_clients import CALLS, TEXTS
 from hub_server import HubServer
 from huggingface_hub import ModelCard
-from processes import script_environment
+from processes import HUB_FILES, ROOT, script_environment
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
@@ -28,10 +28,7 @@ from vaswani_transformer.recipe import get_recipe
 
 pytestmark = pytest.mark.slow
 
-CODE = {
-    path.name
-    for path in (Path(__file__).parents[1] / "vaswani_transformer").glob("*_vaswani_transformer.py")
-}
+CODE = {path.name for path in HUB_FILES}
 MODEL = CODE | {
     "config.json",
     "generation_config.json",
@@ -110,7 +107,7 @@ def runs(hub, tmp_path_factory, tiny_tokenizer):
     hub.add_repo("author/old", code)
     AutoModelForSeq2SeqLM.from_pretrained(runs / "old").save_pretrained(runs / "old")
     make_run(runs / "small", tiny_tokenizer, 3)
-    script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
+    script = ROOT / "scripts" / "model_to_try.sh"
     done = subprocess.run(
         ["bash", str(script), "small", "author/small", "to_try"],
         cwd=runs,

@@ -4,11 +4,11 @@
 
 import ast
 import graphlib
-from pathlib import Path
 
 import pytest
+from processes import HUB_FILES, ROOT
 
-PACKAGE = Path(__file__).resolve().parents[1] / "vaswani_transformer"
+PACKAGE = ROOT / "vaswani_transformer"
 # Later layers may import earlier ones, never the other way round; two in one set do not meet.
 LAYERS = [
     {"model"},
@@ -22,7 +22,6 @@ LAYERS = [
 ]
 # The paper's formula of the learning rate, which needs torch alone. Recipes read it, too.
 FREE = ("cores", "extras", "files", "version", "training.schedule")
-HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 
 
 def layer_of(module):

@@ -22,13 +22,6 @@ from vaswani_transformer.incremental_decoder_vaswani_transformer import Projecti
 from vaswani_transformer.inference.loading import load_for_inference
 
 
-@pytest.fixture
-def folder(tiny_model, tiny_tokenizer, tmp_path):
-    tiny_model.save_pretrained(tmp_path / "model")
-    tiny_tokenizer.save_pretrained(tmp_path / "model")
-    return tmp_path / "model"
-
-
 def rounded(weight):
     """(O, I) integers and (O, 1) scales, which make the largest of each row 127."""
     scales = weight.abs().amax(dim=1, keepdim=True) / 127

@@ -6,17 +6,16 @@ and pictures.
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
-from readme import words_for_main
+from readme import ROOT, words_for_main
 from tables import VARIATIONS
 
 from vaswani_transformer import cli
 from vaswani_transformer.recipe import RECIPES
 
-CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))
+CARDS = sorted((ROOT / "model_cards").glob("*.md"))
 
 each_card = pytest.mark.parametrize("path", CARDS, ids=[path.stem for path in CARDS])
 
@@ -70,7 +69,7 @@ def test_training_names_recipe_hardware_and_a_version_without_changes(path):
 
 # made in a loop
 DATA_OPTIONS = ("--train-source", "--train-target", "--validation-source", "--validation-target")
-PAPER = Path(__file__).resolve().parents[1] / "model_cards" / "paper" / "README.md"
+PAPER = ROOT / "model_cards" / "paper" / "README.md"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,7 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
     for line in lines:
         words = shlex.split(line)
         if script := next((word for word in words if word.startswith("scripts/paper")), None):
-            source = (PAPER.parents[2] / script).read_text(encoding="utf-8")
+            source = (ROOT / script).read_text(encoding="utf-8")
             options = {word for word in words[words.index(script) :] if word.startswith("--")}
             unknown = {option for option in options if f'"{option}"' not in source}
             assert unknown <= set(DATA_OPTIONS)

@@ -13,9 +13,9 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from processes import HUB_FILES
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-import vaswani_transformer
 from vaswani_transformer.inference.loading import load_for_inference
 from vaswani_transformer.inference.score import score_pairs
 from vaswani_transformer.recipe import Recipe
@@ -81,10 +81,7 @@ def test_old_run_is_resumed_and_finished(old):
     )
     recipe = dataclasses.replace(Recipe.load("run"), max_steps=805, logging_steps=5, save_steps=5)
     assert train(recipe, "run", resume=True, use_cpu=True)["train_steps"] == 805
-    package = Path(vaswani_transformer.__file__).parent
-    assert {path.name for path in Path("run").glob("*.py")} == {
-        path.name for path in package.glob("*_vaswani_*.py")
-    }
+    assert {path.name for path in Path("run").glob("*.py")} == {path.name for path in HUB_FILES}
     log = json.loads(Path("run/trainer_state.json").read_text(encoding="utf-8"))["log_history"]
     before = [line for line in before["log_history"] if "train_loss" not in line]
     assert log[: len(before)] == before

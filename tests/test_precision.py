@@ -17,18 +17,8 @@ each_loss = pytest.mark.parametrize("return_logits", [True, False], ids=["logits
 
 
 @pytest.fixture
-def batch():
-    generator = torch.Generator().manual_seed(1)
-    source, labels = (torch.randint(3, 300, (4, length), generator=generator) for length in (9, 7))
-    mask = torch.ones_like(source)
-    mask[0, 6:], labels[1, 4:] = 0, -100
-    return {
-        "input_ids": source,
-        "attention_mask": mask,
-        "labels": labels,
-        "label_smoothing_factor": 0.1,
-        "use_cache": False,
-    }
+def batch(batch):
+    return {**batch, "label_smoothing_factor": 0.1, "use_cache": False}
 
 
 @each_dtype

@@ -5,20 +5,17 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from processes import script_environment
+from processes import ROOT, script_environment
 from readme import commands_with_outputs, first_line
 from search_checks import MAX_FLIPPED, count_flips
-from tiny import SENTENCES
+from tiny import write_sentences
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.data import load_corpus
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def run_quickstart(output_dir, *options, environment):
@@ -61,10 +58,7 @@ def test_quickstart_trains_scores_and_translates(tmp_path, capsys, monkeypatch):
         command = tmp_path / name
         command.write_text(RECORDER.format(steps=steps))
         command.chmod(0o755)
-    for number, side in enumerate(("en", "de")):
-        (tmp_path / f"text.{side}").write_text(
-            "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
-        )
+    write_sentences(tmp_path, "text", copies=1)
     run = tmp_path / "run"
     printed = run_quickstart(run, "--steps", "5", environment=script_environment(tmp_path))
     assert str(run) in printed.splitlines()[-1]

@@ -28,7 +28,7 @@ from readme import (
     inline_code,
     words_for_main,
 )
-from tiny import SENTENCES
+from tiny import write_sentences
 
 from vaswani_transformer import cli
 
@@ -226,14 +226,7 @@ def trained(tmp_path_factory, tiny_tokenizer):
     own training.
     """
     folder = tmp_path_factory.mktemp("pages")
-    for split in ("train", "valid", "test"):
-        (folder / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
-        (folder / f"{split}.de").write_text(
-            "\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8"
-        )
-    for name, text in (("domain", "train"), ("mono", "train"), ("distilled", "train")):
-        for language in ("en", "de"):
-            shutil.copy(folder / f"{text}.{language}", folder / f"{name}.{language}")
+    write_sentences(folder, *"train valid test domain mono distilled".split())
     (folder / "domain.jsonl").write_text(
         '{"en": "A cat.", "de": "Eine Katze."}\n', encoding="utf-8"
     )

@@ -1,8 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 6.1's search against exhaustive search, against a naive beam search, and alone against in
-a batch.
-"""
+"""Section 6.1's search (`SearchRule`) against exhaustive and naive ones, alone and in a batch."""
 
 from functools import partial
 
@@ -27,16 +25,8 @@ from search_checks import (
 )
 from tiny import make_model
 
-from vaswani_transformer.beam_search_vaswani_transformer import gnmt_length_penalty
-
 random_model = partial(search_checks.random_model, vocab_size=12)
 random_sentences = partial(search_checks.random_sentences, vocab_size=12)
-
-
-def test_gnmt_length_penalty_is_the_formula():
-    assert gnmt_length_penalty(7, 0.6) == pytest.approx((12 / 6) ** 0.6)
-    assert gnmt_length_penalty(1, 0.6) == 1.0
-    assert gnmt_length_penalty(7, 0.6, 0) == pytest.approx(7**0.6)
 
 
 # ---- exhaustive search, over <pad>, <s>, </s> and three words ----

@@ -6,17 +6,16 @@ import base64
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
 from answers import answer
 from maps import attention_maps
+from processes import ROOT
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer.inference.translate import translate_n_best
 
-ROOT = Path(__file__).resolve().parents[1]
 SPACE = ROOT / "scripts" / "space"
 
 

@@ -4,12 +4,11 @@
 
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
 import yaml
+from processes import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SHELL = [*WORKFLOWS, *(ROOT / "scripts").rglob("*.sh")]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))

@@ -30,6 +30,14 @@ SMALLEST = {
 }
 
 
+def write_sentences(folder, *names, copies=10):
+    """Writes the aligned texts NAME.en and NAME.de."""
+    for name in names:
+        for number, language in enumerate(("en", "de")):
+            lines = SENTENCES[number::2] * copies
+            (folder / f"{name}.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def make_config(**overrides) -> VaswaniTransformerConfig:
     """D 16, H 2, 2+2 layers, no dropout."""
     sizes = {**SMALLEST, "num_encoder_layers": 2, "num_decoder_layers": 2, "vocab_size": 300}

@@ -4,7 +4,7 @@ import pytest
 import tables
 import torch
 from tables import cost_table, estimate_cost, format_cost, paper_trainings
-from tiny import make_config
+from tiny import SMALLEST, make_config
 
 from vaswani_transformer import (
     VaswaniTransformerConfig,
@@ -23,9 +23,7 @@ CONFIGS = {
 }
 RECIPE = Recipe(
     vocab_size=300,
-    d_model=16,
-    d_ff=32,
-    num_heads=2,
+    **SMALLEST,
     max_steps=10,
     max_source_tokens_per_batch=300,
     max_target_tokens_per_batch=200,

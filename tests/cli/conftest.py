@@ -3,16 +3,7 @@
 """Working folders for the console command."""
 
 import pytest
-
-SENTENCES = {
-    "en": ["A dog runs in the park.", "Two women read a book.", "A dog reads.", "Two dogs run."],
-    "de": [
-        "Ein Hund rennt im Park.",
-        "Zwei Frauen lesen ein Buch.",
-        "Ein Hund liest.",
-        "Zwei Hunde rennen.",
-    ],
-}
+from faults import SENTENCES
 
 
 @pytest.fixture

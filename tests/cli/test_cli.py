@@ -4,15 +4,13 @@
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from cli_runs import refused
+from processes import ROOT
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_help_of_every_command_describes_every_option(capsys):
@@ -37,7 +35,7 @@ def test_command_that_left_says_what_to_do(words, script, capsys):
         main([*words.split(), "--model", "model"])
     command = words.split()[0]
     assert f"{command} was removed in 0.3.0. Run `python {script}`" in capsys.readouterr().err
-    assert (REPOSITORY / script).is_file()
+    assert (ROOT / script).is_file()
 
 
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(

@@ -8,18 +8,10 @@ import pytest
 from cli_runs import refused
 from huggingface_hub import ModelCard
 
-from vaswani_transformer import cli
 from vaswani_transformer.cli import main
 from vaswani_transformer.files import write_json, write_lines
 from vaswani_transformer.hub.card import write_card
-from vaswani_transformer.recipe import Recipe, get_recipe
-
-
-def test_evaluate_takes_the_test_set_of_the_run(tmp_path):
-    get_recipe("quickstart").save(tmp_path)
-    args = cli.build_parser().parse_args(["evaluate", "--model", str(tmp_path)])
-    corpus = cli.chosen_corpus(args)
-    assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
+from vaswani_transformer.recipe import Recipe
 
 
 def test_missing_model_without_a_test_set_is_refused_as_missing(capsys):

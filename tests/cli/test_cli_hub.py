@@ -8,13 +8,11 @@ import json
 import re
 import runpy
 import sys
-from pathlib import Path
 
 import pytest
 from cli_runs import refused
 from huggingface_hub import RepoUrl
-
-ROOT = Path(__file__).resolve().parents[2]
+from processes import ROOT
 
 
 def test_push_asks_for_a_license_in_one_line(model_folder, capsys):

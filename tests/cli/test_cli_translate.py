@@ -297,19 +297,6 @@ def test_pipe_that_breaks_inside_is_no_reader_that_is_gone(arguments, monkeypatc
     assert "error: [Errno 32] Broken pipe" in capsys.readouterr().err
 
 
-def test_reader_that_goes_away_ends_the_command_without_a_message(
-    arguments, monkeypatch, capsys, tmp_path
-):
-    Path("in").write_text("A dog\n" * 5, encoding="utf-8")
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    # a small buffer, which overflows before the end, as that of a long file does
-    stdout = io.BufferedWriter(io.FileIO(write_end, "wb"), buffer_size=8)
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stdout))
-    assert main([*arguments, "--output", "-"]) == 141
-    assert "error" not in capsys.readouterr().err
-
-
 def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(arguments):
     sentences = ["A dog runs.", "Two women read.", "A bird sings?"]
     Path("in").write_text("".join(f"{sentence}\n" for sentence in sentences))

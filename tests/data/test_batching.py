@@ -86,15 +86,6 @@ def test_epochs_and_seeds_draw_other_batches():
     assert first not in others
 
 
-def test_epoch_does_not_depend_on_what_was_iterated_before():
-    sampler = TokenBatchSampler(*make_lengths(), **LIMITS)
-    for epoch in range(4):
-        micro_batches(sampler, epoch)
-    assert micro_batches(sampler, 2) == micro_batches(
-        TokenBatchSampler(*make_lengths(), **LIMITS), 2
-    )
-
-
 @pytest.mark.parametrize(("longest_source", "longest_target"), [(3, 5), (9, 3)])
 def test_every_epoch_batches_pairs_of_the_same_lengths(longest_source, longest_target):
     pairs = list(product(range(1, longest_source + 1), range(1, longest_target + 1)))
@@ -172,16 +163,6 @@ def test_sampler_starts_once_where_an_earlier_run_stopped(update):
     sampler.start_at(update)
     assert micro_batches(sampler, epoch=2) == whole[6 * update :]
     assert micro_batches(sampler, epoch=2) == whole
-
-
-def test_sampler_makes_no_batch_before_its_start(monkeypatch):
-    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=4)
-    split = sampler._split
-    calls = []
-    monkeypatch.setattr(sampler, "_split", lambda batch: calls.append(batch) or split(batch))
-    sampler.start_at(sampler.num_effective_batches - 1)
-    next(iter(sampler))
-    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])

@@ -3,15 +3,13 @@
 """The built-in corpus: its splits, its attribution, and the script that makes it."""
 
 import lzma
-from pathlib import Path
 
 import make_corpus
 import pytest
+from processes import ROOT
 
 from vaswani_transformer.data import builtin, load_corpus
 from vaswani_transformer.inference.evaluate import load_evaluation_set
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")

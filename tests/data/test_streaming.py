@@ -233,22 +233,6 @@ def test_state_of_any_position_goes_on_with_the_same_batches(
         ]
 
 
-@pytest.mark.slow
-def test_state_is_that_of_batches_handed_out_by_two_workers(make_loader):
-    states = []
-    batches = []
-    whole = make_loader(num_workers=2)
-    for batch in islice(whole, 12):
-        batches.append(numbers(batch))
-        states.append(whole.state_dict())
-    for position in (0, 3, 8):
-        loader = make_loader(num_workers=2)
-        loader.load_state_dict(states[position])
-        assert [numbers(batch) for batch in islice(loader, 3)] == batches[
-            position + 1 : position + 4
-        ]
-
-
 def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
     loader = make_loader()
     parts = [numbers(batch) for _ in range(2) for batch in islice(loader, 5)]

@@ -34,14 +34,6 @@ def text_files(tmp_path, monkeypatch):
     return {"source_file": tmp_path / "text.en", "target_file": tmp_path / "text.de"}
 
 
-def test_text_files_are_streamed_as_they_are_loaded(text_files, tmp_path):
-    assert (
-        list(stream_corpus(**text_files))
-        == load_corpus(**text_files, cache_dir=tmp_path).to_list()
-        == PAIRS
-    )
-
-
 @pytest.mark.parametrize(("lines_per_shard", "sizes"), [(3, [3, 3, 1]), (6, [4, 3])])
 def test_text_files_are_streamed_in_shards_of_one_size(
     text_files, monkeypatch, lines_per_shard, sizes

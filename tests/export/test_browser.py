@@ -6,15 +6,14 @@ import shutil
 import subprocess
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
 import pytest
+from processes import ROOT
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.export import export_marian
 
-ROOT = Path(__file__).resolve().parents[2]
 # These make an environment of optimum's own and fetch transformers.js; the first run takes minutes.
 pytestmark = [
     pytest.mark.heavy,

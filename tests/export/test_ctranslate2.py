@@ -14,6 +14,7 @@ from transformers import BartConfig, BartForConditionalGeneration
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
 from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES  # noqa: E402
+from search_checks import log_probs_of  # noqa: E402
 from test_translator import check_n_best  # noqa: E402
 
 from vaswani_transformer.export import Translator, export_ctranslate2  # noqa: E402
@@ -32,18 +33,6 @@ SHAPES = {
 }
 
 
-def log_probs_of(model, source, target):
-    """Log-probability of each target token under teacher forcing in float64."""
-    with torch.no_grad():
-        logits = model.double()(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
-    return (
-        torch.log_softmax(logits, -1)
-        .gather(1, torch.tensor(target).unsqueeze(1))
-        .flatten()
-        .tolist()
-    )
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_export_gives_the_probabilities_and_n_best_lists_of_the_model(
     save_model, tmp_path, texts, tiny_tokenizer, shape
@@ -58,7 +47,7 @@ def test_the_export_gives_the_probabilities_and_n_best_lists_of_the_model(
         [[names[index] for index in source]], [[names[index] for index in target[:-1]]]
     )[0]
     torch.testing.assert_close(
-        found.log_probs, log_probs_of(model, source, target), rtol=0, atol=1e-4
+        found.log_probs, log_probs_of(model.double(), source, target).tolist(), rtol=0, atol=1e-4
     )
 
 

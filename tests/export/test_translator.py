@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 import torch
 from naive_search import gnmt_score
-from search_checks import rescored
 from torch.utils.data import Subset
 
 from vaswani_transformer.inference.translate import Hypothesis, translate_n_best
@@ -195,18 +194,6 @@ def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(
     assert engine.horizons == horizons
     assert [(len(one.tokens), one.log_prob) for one in found] == [best]
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], alpha)])
-
-
-def test_scores_are_gnmts_of_the_models_own_log_probabilities(export_model, tiny_tokenizer):
-    model, translate = export_model()
-    source = tiny_tokenizer("A dog runs.")["input_ids"]
-    decoding = Decoding.of(translate.decoding_config(length_penalty=0.9, num_return_sequences=4))
-    exact = model.double()
-    for found in translate._search([source], decoding)[0]:
-        assert found.score == pytest.approx(rescored(exact, source, found.tokens, 0.9), abs=1e-4)
-        assert found.score == pytest.approx(
-            gnmt_score(found.log_prob, len(found.tokens), 0.9), abs=1e-9
-        )
 
 
 def test_scores_know_of_an_empty_translation(export_model, tiny_tokenizer, texts):

@@ -1,11 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
-import shutil
 
 import pytest
 from tiny import make_model
-from transformers import MarianConfig, MarianMTModel
+from toy_language import make_marian
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 
@@ -57,24 +56,8 @@ def test_evaluate_model_tells_what_limits_the_output_where_the_source_does_not(
 
 
 def test_evaluate_model_scores_models_of_the_library(tiny_tokenizer, evaluation_set):
-    config = MarianConfig(
-        vocab_size=300,
-        d_model=16,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-    )
-    config.update(
-        {
-            "pad_token_id": 0,
-            "eos_token_id": 2,
-            "decoder_start_token_id": 1,
-            "forced_eos_token_id": 2,
-        }
-    )
     results, translations = evaluate_model(
-        MarianMTModel(config).eval(), tiny_tokenizer, evaluation_set, num_beams=2, max_new_tokens=4
+        make_marian(), tiny_tokenizer, evaluation_set, num_beams=2, max_new_tokens=4
     )
     assert len(translations) == 3
     assert (results["test_num_beams"], results["test_max_new_tokens"]) == (2, 4)
@@ -170,12 +153,6 @@ def test_several_references_are_those_of_each_sentence(tmp_path, monkeypatch):
     for files, message in ((["a", "short"], "as many lines"), ([], "en must be given with")):
         with pytest.raises(ValueError, match=message):
             load_evaluation_set(source_file="en", target_file=files)
-
-
-@pytest.fixture
-def folder(checkpoint, tmp_path):
-    """A model's folder, for results."""
-    return shutil.copytree(checkpoint, tmp_path / "model")
 
 
 def make_files(folder, name):

@@ -10,13 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from cli_runs import train_arguments
-from processes import Fork
+from processes import ROOT, Fork
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "vaswani_transformer.cli"]
 UPDATES = 60
 SENTENCES = {
@@ -80,7 +78,7 @@ def start(command, folder, **changes):
     """
     if command[: len(COMMAND)] == COMMAND and not changes:
         return Fork(command[len(COMMAND) :], folder)
-    paths = os.pathsep.join([str(REPOSITORY), *sys.path])
+    paths = os.pathsep.join([str(ROOT), *sys.path])
     own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "HF_DATASETS_CACHE": str(folder / "cache")}
     with open(folder / "errors.txt", "w", encoding="utf-8") as errors:
         return subprocess.Popen(

@@ -18,7 +18,6 @@ from vaswani_transformer.training.averaging import (
     average_checkpoints,
     average_snapshots,
     list_snapshots,
-    write_average,
 )
 
 
@@ -171,12 +170,6 @@ def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path,
     with pytest.raises(FileNotFoundError, match=r"`inputs` must be .*nowhere without a config"):
         average_checkpoints([tmp_path / "nowhere"], tmp_path / "mean")
     torch.testing.assert_close(weights(folders[0]), before, rtol=0, atol=0)
-
-
-def test_write_average_replaces_the_final_weights(run):
-    folder, expected = run
-    assert write_average(folder, 5, folder) == 3
-    assert torch.equal(weights(folder)["model.shared.weight"], expected.mean(0).float())
 
 
 MEASURE = """

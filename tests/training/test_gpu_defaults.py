@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny import make_config
+from tiny import SMALLEST, make_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from toy_language import check_same_weights
+from toy_language import check_same_weights, limits
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.modeling_vaswani_transformer import sinusoids
@@ -24,20 +24,17 @@ GIB = 2**30
 
 
 def cuda_arguments(**values):
-    limits = {
-        "max_source_tokens_per_batch": 120,
-        "max_target_tokens_per_batch": 120,
+    own = {
+        "device": torch.device("cuda"),
+        "bf16": False,
+        "fp16": False,
         "data_seed": None,
-    }
-    limits |= {
         "max_padded_tokens_per_device": None,
         "world_size": 1,
         "gradient_accumulation_steps": 1,
         "seed": 0,
     }
-    return SimpleNamespace(
-        **{"device": torch.device("cuda"), "bf16": False, "fp16": False, **limits, **values}
-    )
+    return SimpleNamespace(**{**own, **limits(120), **values})
 
 
 @pytest.fixture
@@ -100,14 +97,9 @@ def bytes_kept(model, num_rows):
     ids=str,
 )
 def test_bound_counts_what_a_training_step_keeps_for_a_token(sizes, most, is_half):
-    defaults = {
-        "d_model": 64,
-        "d_ff": 256,
-        "num_heads": 2,
-        "num_encoder_layers": 1,
-        "num_decoder_layers": 1,
-    }
-    config = VaswaniTransformerConfig(vocab_size=300, dropout=0.1, **{**defaults, **sizes})
+    config = VaswaniTransformerConfig(
+        vocab_size=300, dropout=0.1, **{**SMALLEST, "d_model": 64, "d_ff": 256, **sizes}
+    )
     model = VaswaniTransformerForConditionalGeneration(config).train()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_half):
         num_bytes = bytes_kept(model, 8) - bytes_kept(model, 4)  # without weights and their copies

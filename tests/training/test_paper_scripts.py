@@ -8,7 +8,6 @@ import json
 import math
 import runpy
 import sys
-from pathlib import Path
 
 import measure_layers
 import numpy as np
@@ -20,7 +19,7 @@ from maps import attention_maps
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import sweep
-from tiny import SENTENCES, make_model
+from tiny import SMALLEST, make_model, write_sentences
 from toy_language import limits, make_pairs, tiny_recipe
 from train_table3 import BASE, ROWS, base_recipe, format_rows, scaled_recipe, train_rows
 
@@ -34,7 +33,7 @@ pytest.importorskip("matplotlib", reason="needs the extra [viz]")
 from draw_attention import draw_attention
 from figures import draw_positions
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "paper"
+SCRIPTS = processes.ROOT / "scripts" / "paper"
 
 
 @pytest.fixture
@@ -91,11 +90,7 @@ def test_attention_is_drawn_with_its_weights_and_tokens(tiny_tokenizer):
 
 TINY = Recipe(
     vocab_size=300,
-    d_model=16,
-    d_ff=32,
-    num_heads=2,
-    num_encoder_layers=1,
-    num_decoder_layers=1,
+    **SMALLEST,
     max_source_tokens_per_batch=300,
     max_target_tokens_per_batch=250,
 )
@@ -149,10 +144,7 @@ def trained(tmp_path_factory, tiny_tokenizer):
         # a tied tensor once, as in a snapshot
         weights = dict(make_model(seed=step, scale=2.5).named_parameters())
         save_file(weights, folder / "snapshots" / f"step-{step:08d}.safetensors")
-    for number, language in enumerate(("en", "de")):
-        (folder / f"test.{language}").write_text(
-            "\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8"
-        )
+    write_sentences(folder, "test", copies=1)
     return folder
 
 

@@ -5,18 +5,17 @@ the rest.
 """
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import CommitOperationDelete, HfApi
+from processes import HUB_FILES
 
 from vaswani_transformer.hub.push import published_files, push_model
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
-PACKAGE = Path(__file__).resolve().parents[2] / "vaswani_transformer"
-CODE = {path.name for path in PACKAGE.glob("*_vaswani_transformer.py")}
-PUBLISHED = CODE | {
+CODE = {path.name: path.read_bytes() for path in HUB_FILES}
+PUBLISHED = CODE.keys() | {
     "README.md",
     "config.json",
     "generation_config.json",
@@ -104,11 +103,8 @@ def test_license_that_the_hub_refuses_does_not_stay_in_the_card(folder, monkeypa
 
 
 @pytest.fixture
-def folder(tiny_model, tiny_tokenizer, tmp_path):
+def folder(folder):
     """A saved model with a card."""
-    folder = tmp_path / "model"
-    tiny_model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
     return folder
 
@@ -120,8 +116,8 @@ def names(folder):
 def test_published_code_is_the_packages_and_none_of_an_earlier_version(folder):
     (folder / "linear_vaswani_transformer_0_1_0.py").write_text("")
     (folder / "earlier_vaswani_transformer.py").write_text("")
-    assert {name for name in names(folder) if name.endswith(".py")} == CODE
-    assert all((folder / name).read_bytes() == (PACKAGE / name).read_bytes() for name in CODE)
+    published = {path.name: path.read_bytes() for path in published_files(folder)}
+    assert {name: code for name, code in published.items() if name.endswith(".py")} == CODE
 
 
 def test_never_published_is_the_state_of_a_training(folder):

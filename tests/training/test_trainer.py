@@ -167,15 +167,6 @@ def test_padded_budget_on_a_cpu_is_4096_tokens_or_the_longest_pair_whoever_had_t
     assert args.to_dict() == before
 
 
-@pytest.mark.parametrize(
-    ("options", "peak"), [({}, (16 * 5) ** -0.5), ({"learning_rate": 0.03}, 0.03)]
-)
-def test_learning_rate_is_the_papers_or_has_the_given_peak(trained, options, peak):
-    trainer = trained(max_steps=12, warmup_steps=5, **options)
-    expected = [peak * min((5 / step) ** 0.5, step / 5) for step in range(1, 13)]
-    assert logged(trainer, "learning_rate") == pytest.approx(expected)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bf16", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_ten_pairs_are_learned_by_heart(trained, tokenizer, bf16):
@@ -333,11 +324,6 @@ def test_sorted_view_fills_up_and_puts_rows_back_in_order(dataset):
 
 
 # ---- training sets, and what an update is made of ----
-
-
-def test_training_set_without_length_columns_gives_the_same_batches(make_trainer, dataset):
-    bare = make_trainer(train_dataset=dataset.select_columns(["input_ids", "labels"]))
-    assert list(bare.train_batches) == list(make_trainer().train_batches)
 
 
 def test_spare_parts_of_an_update_suit_any_collator(trained, tokenizer):

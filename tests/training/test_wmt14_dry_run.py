@@ -17,6 +17,8 @@ from hub_server import HubServer
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from small_wmt14 import EMPTY, NUM_PAIRS, NUM_TEST, TOO_LONG, write_small_wmt14
+from tiny import SMALLEST
+from toy_language import limits
 from transformers import AutoModelForSeq2SeqLM
 
 from vaswani_transformer.cli import main
@@ -26,15 +28,7 @@ from vaswani_transformer.recipe import RECIPES, Recipe, get_recipe
 pytestmark = pytest.mark.slow
 
 PUBLISHED = [name for name in RECIPES if name.startswith("paper-")]
-MODEL = {
-    "d_model": 16,
-    "d_ff": 32,
-    "num_heads": 2,
-    "num_encoder_layers": 1,
-    "num_decoder_layers": 1,
-}
-BATCH = {"max_source_tokens_per_batch": 2500, "max_target_tokens_per_batch": 2500}
-SMALL = {"vocab_size": 600, **MODEL, **BATCH}
+SMALL = {"vocab_size": 600, **SMALLEST, **limits(2500)}
 UPDATES = {
     "max_steps": 20,
     "warmup_steps": 4,

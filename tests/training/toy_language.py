@@ -131,18 +131,24 @@ def check_same_weights(first, second, atol=0):
     )
 
 
-def make_marian(_):
-    """A model of another architecture, for `wrap` or `model_init`."""
+def make_marian(_=None):
+    """A seeded tiny model of another architecture, also for `wrap`."""
+    torch.manual_seed(0)
     config = MarianConfig(
         vocab_size=300,
         d_model=16,
-        pad_token_id=0,
         encoder_layers=1,
         decoder_layers=1,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
         encoder_attention_heads=2,
         decoder_attention_heads=2,
+        pad_token_id=0,
+        eos_token_id=2,
+        decoder_start_token_id=0,
+        forced_eos_token_id=None,
     )
-    return MarianMTModel(config)
+    return MarianMTModel(config).eval()
 
 
 def naive_sums(model, dataset, smoothing):
