@@ -11,8 +11,6 @@ import torch
 from maps import attention_maps, shown_tokens
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.analysis import attention
-
 SOURCE, TARGET = SENTENCES[0], SENTENCES[1]
 EXACT = {"rtol": 0, "atol": 1e-12}
 
@@ -63,11 +61,3 @@ def test_tokens_are_the_parts_of_the_text(tiny_tokenizer):
     assert len(shown) == len(tiny_tokenizer(text)["input_ids"])
     assert [token for token in shown[:-1] if token != "␣" and token not in text] == []
     assert shown.count("é") == len("é".encode()) and shown[-1] == "</s>"
-
-
-@pytest.mark.parametrize(
-    "name", ["AttentionMaps", "attention_maps", "draw_attention", "readable_tokens"]
-)
-def test_names_that_are_gone_say_what_to_do(name):
-    with pytest.raises(ImportError, match=rf"`{name}` is gone .*scripts/paper/draw_attention\.py"):
-        getattr(attention, name)

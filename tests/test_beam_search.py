@@ -734,6 +734,11 @@ def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options
     assert searches == [False]
 
 
+def test_an_option_that_the_library_refuses_is_refused():
+    with pytest.raises(ValueError, match="low_memory"):
+        random_model(0).generate(**pad(random_sentences(0, 3)), low_memory=True)
+
+
 @pytest.mark.parametrize(
     "context",
     [

@@ -100,6 +100,13 @@ def test_fused_loss_computes_no_gradient_of_what_is_frozen(drawn, frozen):
     assert torch.allclose(learning.grad, expected, rtol=1e-12, atol=1e-14)
 
 
+def test_fused_loss_refuses_second_derivatives(drawn):
+    states, weight, labels = drawn
+    loss, _ = fused_translation_loss(states.requires_grad_(), weight, labels, 0.1)
+    with pytest.raises(RuntimeError, match="has no second derivatives"):
+        torch.autograd.grad(loss, states, create_graph=True)
+
+
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_fused_loss_computes_no_gradient_when_nothing_learns(drawn, is_frozen):
     drawn[1].requires_grad_(not is_frozen)

@@ -258,7 +258,7 @@ def can_search(
     config = generation_config
     returns_scores = config.output_scores or config.output_logits
     returns_states = config.output_attentions or config.output_hidden_states
-    if config.do_sample or returns_scores or returns_states:
+    if config.do_sample or config.low_memory or returns_scores or returns_states:
         return False
     if config.cache_implementation is not None:
         return False

@@ -216,15 +216,16 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 over_source = None
 
         # If the model's generation config has the keys of this package but no length penalty, the
-        # penalty is the paper's.
+        # penalty is the paper's. Without these keys, it is that of transformers.
+        default_penalty, default_offset = 1.0, 0.0
+        if hasattr(own, "max_new_tokens_over_source"):
+            default_penalty, default_offset = PAPER_ALPHA, GNMT_OFFSET
         if given.get("length_penalty") is None and own.length_penalty is None:
-            prepared.length_penalty = 1.0  # as in transformers
-            if hasattr(own, "max_new_tokens_over_source"):
-                prepared.length_penalty = PAPER_ALPHA
+            prepared.length_penalty = default_penalty
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         if offset is None:
-            offset = GNMT_OFFSET
+            offset = default_offset
         prepared.length_penalty_offset = offset
         prepared.max_new_tokens_over_source = over_source
         check_length_penalty(prepared.length_penalty, prepared.length_penalty_offset)

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
@@ -202,10 +201,14 @@ class _FusedLoss(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any, loss_grad: torch.Tensor, nll_grad: Any
     ) -> tuple[torch.Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "The fused loss has no second derivatives. Call the model without "
+                "`return_logits=False`."
+            )
         states_grad, weight_grad = ctx.saved_tensors
         if states_grad is not None:
             states_grad = states_grad * loss_grad

@@ -1045,7 +1045,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             return Batching(max_tokens=None, max_sentences=batch_size, pool_size=pool_size)
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
         pool_size = _POOL if is_sized else 1
-        return Batching(max_sentences=max_sentences, pool_size=pool_size)
+        return Batching(_TOKENS_PER_BATCH, max_sentences, pool_size)
 
     # `Pipeline` requires these three methods. They only pass values on, since `__call__` does the
     # work.

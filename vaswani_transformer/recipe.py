@@ -350,16 +350,19 @@ class Recipe:
         """Check the type and range of every value.
 
         If a field has the type float, a whole number is converted to it. A list with one value is
-        replaced by this value.
+        replaced by this value. An empty text becomes None if the field is optional.
         """
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
+            kind, is_optional, _ = field_types()[name]
             if isinstance(value, list) and len(value) == 1:
                 value = value[0]
-                object.__setattr__(self, name, value)
+            if value == "" and is_optional:
+                value = None
             check_value(name, value)
-            if type(value) is int and field_types()[name][0] is float:
-                object.__setattr__(self, name, float(value))
+            if type(value) is int and kind is float:
+                value = float(value)
+            object.__setattr__(self, name, value)
 
     @property
     def decides_by_validation(self) -> bool:

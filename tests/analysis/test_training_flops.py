@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import pytest
-import tables
 import torch
 from tables import cost_table, estimate_cost, format_cost, paper_trainings
 from tiny import SMALLEST, make_config
@@ -9,7 +8,6 @@ from tiny import SMALLEST, make_config
 from vaswani_transformer import (
     VaswaniTransformerConfig,
     VaswaniTransformerForConditionalGeneration,
-    analysis,
 )
 from vaswani_transformer.analysis.cost import layer_parameters, training_flops
 from vaswani_transformer.recipe import Recipe, get_recipe
@@ -45,17 +43,6 @@ def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
     assert layer_parameters(config) == counted
     naive = 6 * (7 * counted[0] + 11 * (counted[1] + model.lm_head.weight.numel()))
     assert training_flops(config, source_tokens=7, target_tokens=11) == naive
-
-
-MOVED = """TABLE_1 SELF_ATTENTION RECURRENT CONVOLUTIONAL RESTRICTED_SELF_ATTENTION paper_flops
-CONTIGUOUS_PATH_LENGTH SEPARABLE_COMPLEXITY Sizes Order LayerType Table3Row table_3"""
-
-
-@pytest.mark.parametrize("name", MOVED.split())
-def test_name_that_moved_into_the_script_says_so(name):
-    with pytest.raises(ImportError, match=rf"`{name}` is gone .* scripts/paper/tables\.py"):
-        getattr(analysis.cost, name)
-    assert hasattr(tables, name)
 
 
 def test_estimate_follows_from_tokens_and_speed():

@@ -43,6 +43,11 @@ def test_lengths_are_those_of_the_rows(kind):
     assert [lengths.tolist() for lengths in pair_lengths(dataset)] == expected
 
 
+def test_rows_of_text_are_refused():
+    with pytest.raises(ValueError, match="must have `input_ids` and `labels`"):
+        pair_lengths(datasets.Dataset.from_list([{"translation": {"en": "a", "de": "b"}}]))
+
+
 @pytest.mark.parametrize("make", [datasets.Dataset.from_list, list], ids=["Arrow", "list"])
 @pytest.mark.parametrize("name", ["input_ids", "labels"])
 @pytest.mark.parametrize("ids", [[5, 2, 0, 0], [0, 0, 5, 2]], ids=["right", "left"])

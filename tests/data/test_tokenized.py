@@ -43,6 +43,8 @@ def test_tokenized_ids_are_those_of_single_sentences_in_four_bytes(
         [2],
     ]
     assert rows[f"{side}_length"][:] == [len(ids) for ids in rows[column][:]]
+    with pytest.raises(ValueError, match="columns source and target, got target"):
+        tokenize_corpus(corpus.remove_columns("source"), tiny_tokenizer)
     assert rows.features[column] == datasets.List(datasets.Value("int32"))
     assert rows.features[f"{side}_length"] == datasets.Value("int32")
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from transformers import BartConfig, BartForConditionalGeneration
+from transformers import BartConfig, BartForConditionalGeneration, GenerationConfig
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
@@ -147,7 +147,9 @@ def test_an_export_of_another_version_says_how_to_make_a_new_one(save_model, tmp
 
 
 def test_settings_that_cannot_be_followed_are_refused(save_model, tmp_path):
-    _, folder = save_model(search={"repetition_penalty": 1.2, "early_stopping": True})
+    defaults = GenerationConfig._get_default_generation_params()  # as `Seq2SeqTrainer` writes them
+    chosen = {"num_beams": 4, "repetition_penalty": 1.2, "early_stopping": True}
+    _, folder = save_model(search={**defaults, **chosen})
     with pytest.raises(
         ValueError,
         match=r"got early_stopping=True, repetition_penalty=1\.2 in its generation config",

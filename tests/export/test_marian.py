@@ -190,8 +190,3 @@ def test_card_leaves_out_a_base_model_that_is_a_folder(save_model, tmp_path, mon
     )
     made = ModelCard.load(export_marian(folder, tmp_path / "stock") / "README.md").data.to_dict()
     assert (made["language"], made["license"], made.get("base_model")) == ("en", "mit", None)
-
-
-def test_push_marian_says_what_to_do():
-    with pytest.raises(ImportError, match="`hf upload`"):
-        from vaswani_transformer.export import push_marian  # noqa: F401

@@ -121,9 +121,3 @@ def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, mo
     sources = (read.append(source) or source for source in SOURCES)
     next(score_pairs(tiny_model, tiny_tokenizer, sources, iter(TARGETS)))
     assert read == SOURCES[:2]
-
-
-@pytest.mark.parametrize("name", ["align_files", "align_pairs", "align_words", "token_words"])
-def test_alignment_that_left_names_the_weights(name):
-    with pytest.raises(ImportError, match=rf"`{name}` is gone .*output_attentions=True"):
-        getattr(scoring, name)

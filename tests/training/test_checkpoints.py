@@ -54,7 +54,7 @@ def test_find_checkpoint_passes_over_one_that_the_library_did_not_finish(tmp_pat
 def test_find_checkpoint_names_a_broken_file_of_the_only_one(tmp_path, caplog):
     (publish(tmp_path, 10) / "shards" / "0.distcp").write_bytes(b"shart")
     with pytest.raises(
-        FileNotFoundError, match="without an undamaged one. Start again with --overwrite"
+        FileNotFoundError, match="without an undamaged one. Start again in another folder"
     ):
         find_checkpoint(tmp_path)
     assert (

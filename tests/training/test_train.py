@@ -269,7 +269,7 @@ def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_mode
 def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(
     finished, folder, train_changed
 ):
-    results = {**finished[1], "train_steps": 6, "train_loss": -1.0}
+    results = {**finished[1], "train_end": [6, None], "train_loss": -1.0}
     (folder / "train_results.json").write_text(json.dumps(results), encoding="utf-8")
     again = train_changed(folder, RESUME)
     assert again["train_steps"] == 12

@@ -15,7 +15,6 @@ import torch
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import linear
-from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
@@ -142,12 +141,3 @@ def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
             torch.accelerator.synchronize(device)
         seconds.append(time.perf_counter() - start)
     return 2 * side**3 / statistics.median(seconds[1:] or seconds)
-
-
-__getattr__ = gone(
-    __name__,
-    "CONTIGUOUS_PATH_LENGTH CONVOLUTIONAL LayerType Order RECURRENT RESTRICTED_SELF_ATTENTION "
-    "SELF_ATTENTION SEPARABLE_COMPLEXITY Sizes TABLE_1 Table3Row VARIATIONS Variation "
-    "paper_flops table_3",
-    "Use scripts/paper/tables.py of the repository.",
-)

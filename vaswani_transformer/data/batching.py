@@ -209,8 +209,10 @@ def _stack_lengths(
     """Return the source and target length of each pair, (N, 2) int64.
 
     Raises:
-        ValueError: A length is below 1 or exceeds the limit of a batch.
+        ValueError: There is no pair, or a length is below 1 or exceeds the limit of a batch.
     """
+    if len(source_lengths) == 0:
+        raise ValueError("The training data must have at least one pair, got none.")
     lengths = np.stack(
         [np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1
     )

@@ -53,7 +53,15 @@ def tokenize_corpus(
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and
         `target_length` (in tokens, `</s>` included). If a sentence is empty or has only white
         space, its only token is `</s>`.
+
+    Raises:
+        ValueError: The dataset lacks one of the two columns.
     """
+    if not {"source", "target"} <= set(dataset.column_names):
+        raise ValueError(
+            "`dataset` must have the columns source and target, got "
+            f"{', '.join(dataset.column_names)}. Load it with `load_corpus`, or rename its columns."
+        )
     if num_proc is None:
         num_proc = min(available_cores(), len(dataset) // _PAIRS_PER_PROCESS)
     try:
@@ -119,12 +127,21 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         Two int64 arrays (N,). The target length of a row without `labels` is 0.
+
+    Raises:
+        ValueError: A row has no `input_ids`.
     """
     names = ["source_length", "target_length"]
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
         lengths = dataset.select_columns(names).with_format("numpy")[:]
         return lengths[names[0]].astype(np.int64), lengths[names[1]].astype(np.int64)
-    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in _rows(dataset)]
+    try:
+        rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in _rows(dataset)]
+    except KeyError as error:
+        raise ValueError(
+            "Each row must have `input_ids` and `labels`, got one without `input_ids`. Tokenize "
+            "the texts, for example with `tokenize_corpus`."
+        ) from error
     source, target = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return source, target
 

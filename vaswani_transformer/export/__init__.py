@@ -5,13 +5,8 @@
 Only the export to CTranslate2 needs the `export` extra.
 """
 
-from ..extras import gone
 from ..inference.ctranslate2 import export_ctranslate2
 from ..inference.translator import Translator
 from .marian import export_marian
 
 __all__ = ["Translator", "export_ctranslate2", "export_marian"]
-
-__getattr__ = gone(
-    __name__, "push_marian", "Upload the folder of `export_marian` with `hf upload`."
-)

@@ -205,8 +205,10 @@ class VaswaniTransformerLoader(BartLoader):  # type: ignore[misc]  # ctranslate2
 def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
     """Raise ValueError if the model's generation config has settings other than `_FOLLOWED`."""
     others = []
+    # `Seq2SeqTrainer` writes the defaults of transformers into the config.
+    defaults = model.generation_config._get_default_generation_params()
     for name, value in model.generation_config.to_diff_dict().items():
-        if value and name not in _FOLLOWED:
+        if value and value != defaults.get(name) and name not in _FOLLOWED:
             others.append(f"{name}={value!r}")
     if others:
         raise ValueError(

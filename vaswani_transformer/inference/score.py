@@ -16,7 +16,6 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from ..extras import gone
 from ..files import STANDARD_STREAM, check_outputs, write_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..pipeline_vaswani_transformer import (
@@ -195,10 +194,3 @@ def score_files(
         scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
         rows = (json.dumps(dataclasses.asdict(score), ensure_ascii=False) for score in scores)
         return write_lines(rows, output_file)
-
-
-__getattr__ = gone(
-    __name__,
-    "align_files align_pairs align_words token_words",
-    "Call the model with `output_attentions=True`, and align by `cross_attentions`.",
-)

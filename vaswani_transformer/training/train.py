@@ -448,13 +448,9 @@ def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None
     results = read_json_if_any(output_dir / TRAIN_RESULTS_FILE)
     # Versions before 0.3.0 did not save when a training ends.
     old_end = [results.get("train_steps"), recipe.early_stopping_patience]
-    is_done = results.get("train_end", old_end) == _end(recipe)
+    end = [recipe.max_steps, recipe.early_stopping_patience]
+    is_done = results.get("train_end", old_end) == end
     return results if is_done and Recipe.load(output_dir) == recipe else None
-
-
-def _end(recipe: Recipe) -> list[int | None]:
-    """Return the fields that decide when a training ends."""
-    return [recipe.max_steps, recipe.early_stopping_patience]
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
@@ -520,7 +516,7 @@ def finish_run(
         **_validation_figures(trainer),
         **(_evaluate_average(trainer) if num_averaged else {}),
         "train_steps": output.global_step,
-        "train_end": _end(recipe),
+        "train_end": [recipe.max_steps, recipe.early_stopping_patience],
         "num_parameters": trainer.model.num_parameters(),
         "num_averaged_snapshots": num_averaged,
         "best_checkpoint": trainer.state.best_model_checkpoint
