@@ -7,6 +7,7 @@ tests/checkpoints/make.sh.
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -88,6 +89,12 @@ def test_old_run_is_resumed_and_finished(old):
     found = next(line for line in log if line["step"] == 805)
     assert found["learning_rate"] == pytest.approx(expected["learning_rate"], rel=1e-6)
     assert found["nll"] == pytest.approx(expected["nll"], abs=0.05)
+
+
+def test_old_run_that_is_finished_counts_as_finished(old):
+    results = json.loads(Path("run/train_results.json").read_text(encoding="utf-8"))
+    shutil.rmtree("run/checkpoint-800")
+    assert train(Recipe.load("run"), "run", resume=True, use_cpu=True) == results
 
 
 PROGRAM = """

@@ -242,7 +242,7 @@ def test_the_languages_of_a_call_replace_those_of_construction_and_these_the_tas
     given = {"model": marian, "tokenizer": tiny_tokenizer, "max_new_tokens": 1}
     pipeline("translation_en_to_de", **given)("A dog.")
     translate = pipeline("translation_en_to_de", **given, src_lang="eng_Latn", tgt_lang="deu_Latn")
-    translate("A book.")
+    translate("A book.", src_lang=None)
     # Python would write Turkish capitals wrongly, so the sentence is left in capitals.
     translate("TWO DOGS.", tgt_lang="tur_Latn", split_sentences=True)
     del seen[""]

@@ -5,7 +5,7 @@
 Results go to stdout, warnings and progress to stderr. Exit codes:
 
 - 0: Success.
-- 1: A bug, with a traceback.
+- 1: Any other error, such as too little GPU memory, with a traceback.
 - 2: Wrong input. stderr has one line that says what is wrong, sometimes followed by advice.
 - 130: The user interrupted the command.
 - 141: The program that reads stdout has ended, as in `... | head`.

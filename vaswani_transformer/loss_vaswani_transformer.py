@@ -207,7 +207,7 @@ class _FusedLoss(torch.autograd.Function):
         if torch.is_grad_enabled():
             raise RuntimeError(
                 "The fused loss has no second derivatives. Call the model without "
-                "`return_logits=False`."
+                "`return_logits=False`, and load it with `attn_implementation='eager'`."
             )
         states_grad, weight_grad = ctx.saved_tensors
         if states_grad is not None:

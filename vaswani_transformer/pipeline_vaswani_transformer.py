@@ -341,7 +341,10 @@ class Hypothesis:
     words: list[dict[str, Any]] = field(default_factory=list)
 
     def mean_log_prob(self) -> float | None:
-        """Return the mean log-probability of the tokens, or None if it was not computed."""
+        """Return the mean log-probability of the tokens.
+
+        Return None if it was not computed, or if the search found no such translation.
+        """
         if self.log_prob is None or self.length == 0:
             return None
         return self.log_prob / self.length
@@ -403,7 +406,8 @@ class TextReader:
     begins with an added token of the tokenizer is passed to the model unchanged, as one sentence.
 
     Args:
-        tokenizer: Tokenizer of the model. Added tokens that look like tags are passed to the model.
+        tokenizer: Tokenizer of the model. Added tokens are passed to the model, except emojis and
+            other symbols that separate sentences.
         source_language: Language code of the texts, if it is known.
         target_language: Language code of the translations, if it is known.
         splits: Whether texts are split into sentences. If not, each text is stripped and treated as
@@ -693,6 +697,7 @@ class TorchEngine:
                 positions.
         """
         texts = [self._source_prefix + text for text in texts]
+        # This also refuses texts that are too long for tokenizers that need languages.
         rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
         if self._encode_one is not None:
             rows = [self._encode_one(text)["input_ids"] for text in texts]
@@ -923,8 +928,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     With `return_scores=True`, each dictionary also has a `score`, the mean log-probability of the
     tokens, and `words`, a list of dictionaries with a `word` and its `score`. For a text of several
     sentences, `score` is the mean over the sentences, and `sentences` has a dictionary for each
-    sentence. A sentence has no words and the score None if it is in capitals, has no letters, or is
-    translated in pieces around URLs and the like. Such sentences are left out of the mean.
+    sentence. A sentence has no words and the score None if it is in capitals, has no letters, is
+    translated in pieces around URLs and the like, or has fewer translations than
+    `num_return_sequences`. Such sentences are left out of the mean.
 
     Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in
     the call. `src_lang` and `tgt_lang`, which some models of other architectures need, can be given
@@ -978,6 +984,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         Raises:
             ValueError: The model does not translate these languages.
         """
+        given = getattr(self, "_preprocess_params", {})  # absent during construction
+        src_lang = src_lang or given.get("src_lang")
+        tgt_lang = tgt_lang or given.get("tgt_lang")
         pair_task = _PAIR_TASK.fullmatch(self.task or "")
         if pair_task:
             src_lang = src_lang or pair_task[1]
@@ -1013,7 +1022,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             num_workers: Ignored.
             **kwargs: Other arguments. They replace the arguments that were given at construction.
         """
-        languages, options, _ = self._sanitize_parameters(**{**self._preprocess_params, **kwargs})
+        languages, options, _ = self._sanitize_parameters(**kwargs)
         options = {**self._forward_params, **options}
         return_scores = options.pop("return_scores", False)
         prefix = options.pop("target_prefix", None)

@@ -349,13 +349,14 @@ class Recipe:
     def __post_init__(self) -> None:
         """Check the type and range of every value.
 
-        If a field has the type float, a whole number is converted to it. A list with one value is
-        replaced by this value. An empty text becomes None if the field is optional.
+        If a field has the type float, a whole number is converted to it. If a field can hold a
+        list, a list with one value is replaced by this value. An empty text becomes None if the
+        field is optional.
         """
         for name in self.__dataclass_fields__:
             value = getattr(self, name)
-            kind, is_optional, _ = field_types()[name]
-            if isinstance(value, list) and len(value) == 1:
+            kind, is_optional, may_be_list = field_types()[name]
+            if may_be_list and isinstance(value, list) and len(value) == 1:
                 value = value[0]
             if value == "" and is_optional:
                 value = None

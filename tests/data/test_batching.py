@@ -165,6 +165,21 @@ def test_sampler_starts_once_where_an_earlier_run_stopped(update):
     assert micro_batches(sampler, epoch=2) == whole
 
 
+def test_sampler_makes_no_batch_before_its_start(monkeypatch):
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=4)
+    split = sampler._split
+    calls = []
+    monkeypatch.setattr(sampler, "_split", lambda batch: calls.append(batch) or split(batch))
+    sampler.start_at(sampler.num_effective_batches - 1)
+    next(iter(sampler))
+    assert len(calls) == 1
+
+
+def test_sampler_needs_a_pair():
+    with pytest.raises(ValueError, match="at least one pair"):
+        TokenBatchSampler([], [], **LIMITS)
+
+
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize(
     "seed", [*range(5), 47, 79]

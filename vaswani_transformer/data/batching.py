@@ -64,7 +64,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         seed: Seed of the random draws of all epochs.
 
     Raises:
-        ValueError: A length is below 1, or a pair exceeds a limit by itself.
+        ValueError: There is no pair, a length is below 1, or a pair exceeds a limit by itself.
 
     Example:
         >>> sampler = TokenBatchSampler(
@@ -212,7 +212,10 @@ def _stack_lengths(
         ValueError: There is no pair, or a length is below 1 or exceeds the limit of a batch.
     """
     if len(source_lengths) == 0:
-        raise ValueError("The training data must have at least one pair, got none.")
+        raise ValueError(
+            "The training data must have at least one pair, got none. Check how they were read and "
+            "cleaned."
+        )
     lengths = np.stack(
         [np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1
     )

@@ -138,6 +138,8 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     try:
         rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in _rows(dataset)]
     except KeyError as error:
+        if error.args != ("input_ids",):
+            raise
         raise ValueError(
             "Each row must have `input_ids` and `labels`, got one without `input_ids`. Tokenize "
             "the texts, for example with `tokenize_corpus`."

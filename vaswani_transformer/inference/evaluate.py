@@ -123,13 +123,15 @@ def evaluate_to_files(
 
     The results are written to test_results.json in the model's folder. If that file already holds
     the results of another test set, the new results are written to test_results_NAME.json instead.
-    No results are written for a model on the Hub.
+    Earlier results of the same test set are replaced, whichever of the two files holds them. No
+    results are written for a model on the Hub.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`. The languages default to those of the model.
         translations_file: File for the translations, one per line; None for no file.
-        device: Device of the model. None uses a GPU if there is one.
+        device: Device of the model. None uses the CPU if the engine is torch and `int8` is set, and
+            otherwise a GPU if there is one.
         int8: Whether to round the weights to int8. The results record the precision as
             `test_precision`.
         bf16: Whether to compute in bfloat16. This needs a GPU. The results record the precision as

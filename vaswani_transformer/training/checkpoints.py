@@ -125,10 +125,11 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
     An earlier checkpoint of the same name is replaced. If the process is killed during the
     replacement, either the run's folder or the staging folder has a complete checkpoint of this
-    name. If only the staging folder has it, `clear_staging` moves it to the run's folder, unless
-    the run has no other checkpoint. Once this function has returned, no killed process can damage
-    the checkpoint. A power cut still can, because this function does not wait until the files are
-    on the disk.
+    name. If only the staging folder has it, `clear_staging` moves it to the run's folder. But the
+    function `train` does not call `clear_staging` if the run's folder has neither a checkpoint nor
+    a model: it starts a new run. Once this function has returned, no killed process can damage the
+    checkpoint. A power cut still can, because this function does not wait until the files are on
+    the disk.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(

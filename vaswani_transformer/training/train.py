@@ -446,7 +446,7 @@ def check_output_dir(
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Return the results of a run if it has finished exactly this recipe, and otherwise None."""
     results = read_json_if_any(output_dir / TRAIN_RESULTS_FILE)
-    # Versions before 0.3.0 did not save when a training ends.
+    # Results of 0.1.0 and 0.2.0 lack `train_end`. Such a run is finished if it made all updates.
     old_end = [results.get("train_steps"), recipe.early_stopping_patience]
     end = [recipe.max_steps, recipe.early_stopping_patience]
     is_done = results.get("train_end", old_end) == end
