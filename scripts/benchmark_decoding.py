@@ -35,7 +35,7 @@ from benchmark_training import (
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
 VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 32_000}
-# the latter as the end: a processor against it slows Marian's search
+# NO_WORD is the end token, because a processor that forbids the end would slow Marian's search.
 NUM_STEPS, NO_WORD = 30, 10**6
 PAD, EOS = 0, 2
 

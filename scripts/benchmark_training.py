@@ -61,7 +61,7 @@ SIZES = {
     },
 }
 VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 37_000, "big": 37_000}
-TOKENS = {"cpu": 4096, "cuda": 25_000}  # target tokens of an update; the latter is the paper's
+TOKENS = {"cpu": 4096, "cuda": 25_000}  # target tokens of an update; 25,000 as in the paper
 UPDATES_BEFORE, NUM_BATCHES = 3, 60
 SMOOTHING = DROPOUT = 0.1
 # Kinds of a CPU's operators and of a GPU's kernels, by parts of their names in small letters; the
@@ -468,7 +468,9 @@ def run_rounds(tasks: dict, num_rounds: int, script: str = __file__) -> list[dic
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
-    """Prints medians of every contestant, and of the ratios to the last one of each round."""
+    """Prints medians of every contestant, and of its ratios in each round to Marian, or else to the
+    last contestant.
+    """
     reference = "marian" if "marian" in contestants else contestants[-1]
     speed = "tokens_per_second" if clock == "wall" else "tokens_per_cpu_second"
     print(

@@ -19,19 +19,18 @@ export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1 COLUMNS=1
 
 answers() { # CODE OUT: write everything that is compared into OUT
     local code=$1 out=$2
-    mkdir -p "$out" && cd "$out"
+    mkdir -p "$out"
+    cd "$out"
     export PYTHONPATH=$code HF_DATASETS_CACHE=$out/cache
     local train=("$code/scripts/train.py" --recipe quickstart --use-cpu --max-steps 20 --warmup-steps 5
         --vocab-size 1000 --snapshot-steps 5 --num-averaged-snapshots 2 --save-steps 10 --eval-steps 20)
     python "${train[@]}" --output-dir one
-    torchrun --nproc-per-node 2 "${train[@]}" --output-dir two
+    torchrun --standalone --nproc-per-node 2 "${train[@]}" --output-dir two
     cp -r one resumed
     rm -r resumed/checkpoint-20 resumed/model.safetensors resumed/t*_results.json resumed/snapshots/*20*
     python "${train[@]}" --output-dir resumed --resume
     tar xJf "$here/tests/checkpoints/0.1.0.tar.xz"
-    python - "${trained:-one}" << 'PYTHON'
-import sys
-
+    python - << 'PYTHON'
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -90,9 +89,9 @@ for file in {one,two,resumed}/model.safetensors logits.pt sentences.de; do
     if cmp "$work/old/$file" "$work/new/$file"; then echo "equal: $file"; else failed=1; fi
 done
 if cmp --quiet "$work/new/one/model.safetensors" "$work/new/resumed/model.safetensors"; then
-    echo "equal: the resumed run and the undisturbed one"
+    echo "equal: the resumed run and the uninterrupted one"
 else
-    echo "the resumed run differs from the undisturbed one"; failed=1
+    echo "the resumed run differs from the uninterrupted one"; failed=1
 fi
 diff -u "$work/old/surface.txt" "$work/new/surface.txt" || true
 exit $failed

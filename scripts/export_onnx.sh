@@ -9,7 +9,7 @@
 # an environment of its own, .venv-onnx. To use another environment, set ONNX_PYTHON to its interpreter.
 set -euo pipefail
 if [ $# -ne 2 ]; then
-    echo "usage: bash scripts/export_onnx.sh STOCK OUTPUT" >&2
+    echo "usage: bash scripts/export_onnx.sh EXPORT OUTPUT" >&2
     exit 2
 fi
 stock=$1 output=$2

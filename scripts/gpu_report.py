@@ -77,6 +77,8 @@ DATA_SHEETS = {
     "H100 80GB HBM3": 989,
     "H100 PCIe": 756,
     "A100": 312,
+    "L40S": 362,
+    "L40": 181,
     "L4": 121,
     "V100": 125,
     "T4": 65,
@@ -174,11 +176,12 @@ def flex_attention(model_folder):
 
 
 def synchronisations():
-    """Counts the waits of the host for the GPU, by torch.cuda.set_sync_debug_mode, and the lines of
-    most of them.
+    """Counts how often the host waits for the GPU (torch.cuda.set_sync_debug_mode), and names the
+    lines of code that wait most.
 
-    Of an update: 16 less 6, of base in bf16 without logging. Of a decoding step: 40 tokens less 20,
-    of 32 sentences.
+    Waits of an update: those of 16 updates minus those of 6, divided by 10; base in bf16 without
+    logging. Waits of a decoding step: those of 40 tokens minus those of 20, divided by 20; 32
+    sentences.
     """
     import benchmark_decoding
     import benchmark_training as benchmark
@@ -280,8 +283,8 @@ def cudnn():
     """Seconds of one `generate`, 4 tokens of 32 sentences of a length that is new, with cuDNN's
     attention off and on.
 
-    cuDNN makes a plan for each new shape. Our own `generate` should take as long either way. First:
-    loads kernels.
+    cuDNN makes a plan for each new shape. Our own `generate` should take as long either way. The
+    first call also loads kernels.
     """
     import benchmark_decoding as benchmark
 
@@ -310,11 +313,10 @@ def cudnn():
 
 
 def resume():
-    """A run that kills itself with SIGKILL behind its checkpoint and is resumed, whole ones, and
-    one with NCCL.
+    """Compares hashes of the final weights: of whole runs, of a run that was killed with SIGKILL
+    and resumed, and of a run with NCCL.
 
-    The hash is that of all weights after the last update; two whole runs show what the device
-    itself repeats.
+    The second whole run shows what the device itself repeats.
     """
     torchrun = ("-m", "torch.distributed.run", "--nproc_per_node", "1")
     runs = [

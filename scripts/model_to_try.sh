@@ -48,5 +48,5 @@ PYTHON
 name=${repo##*/}
 du -h "$folder/$name/model.safetensors"
 echo "To upload both, log in with \`hf auth login\`, then run:"
-echo "  hf upload $repo $folder/$name"
-echo "  hf upload $repo-marian $folder/$name-marian"
+printf '  hf upload %q %q\n' "$repo" "$folder/$name"
+printf '  hf upload %q %q\n' "$repo-marian" "$folder/$name-marian"

@@ -51,7 +51,7 @@ if __name__ == "__main__":
     source = f"vaswani-transformer[train,eval] @ {args.package}"
     # uv sets UV
     command = [os.environ.get("UV", "uv"), "tool", "run", "--from", source, "vaswani-transformer"]
-    train = [*command, "train", "--output-dir", folder, *options]
+    train = [*command, "train", *options, "--output-dir", folder]  # the last --output-dir counts
     push = [
         *command,
         "push",

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/examples: each runs in a few steps on a tiny model and leaves behind what it says."""
 
+import copy
 import importlib.util
 import json
 import math
@@ -17,6 +18,7 @@ from toy_language import naive_sums, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from vaswani_transformer import cli
+from vaswani_transformer.data import read_lines
 from vaswani_transformer.export import export_marian
 from vaswani_transformer.inference.translate import translate
 
@@ -194,6 +196,17 @@ def test_extended_tokenizer_keeps_every_old_id(tiny_tokenizer, french_tokenizer)
     assert sorted(set(new.values()) - set(old.values())) == list(range(len(old), len(old) + 20))
 
 
+def test_extended_tokenizer_keeps_the_ids_of_added_tokens(tiny_tokenizer, texts, tmp_path):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.add_tokens(["<2fr>", "<term>"])
+    load_example("extend_tokenizer").extend(tokenizer, read_lines(texts["fr"]["train_target"]), 20)
+    tokenizer.save_pretrained(tmp_path)
+    vocab = AutoTokenizer.from_pretrained(tmp_path).get_vocab()
+    size = len(tiny_tokenizer)
+    assert (vocab["<2fr>"], vocab["<term>"]) == (size, size + 1)
+    assert sorted(vocab.values()) == list(range(size + 22))
+
+
 def test_extended_tokenizer_writes_the_new_language_shorter(tiny_tokenizer, french_tokenizer):
     old, new = (
         [len(ids) for ids in tokenizer(FRENCH)["input_ids"]]
@@ -346,9 +359,23 @@ def test_glossary_counts_inflected_forms_apart():
 def test_glossary_pairs_the_words_that_stand_together_most_often():
     sources = ["Two boys play.", "A boy plays.", "boys sing", "girls play"] * 10
     targets = ["Zwei Jungen spielen.", "Ein Junge spielt.", "Jungen singen", "Kinder spielen"] * 10
-    found = load_example("glossary").find_terms(sources, targets, 5)
+    sources += ["catt"] * 10 + ["chat"] * 10  # a French word and an English one
+    targets += ["chat"] * 10 + ["bavarder"] * 10
+    found = load_example("glossary").find_terms(sources, targets, 7)
+    assert {("catt", "chat"), ("chat", "bavarder")} <= set(found)
     assert {("boys", "Jungen"), ("plays", "spielt"), ("play", "spielen")} <= set(found)
-    assert len(found) == 5
+    assert len(found) == 7
+
+
+def test_glossary_finds_terms_that_end_in_a_sign():
+    annotated = load_example("glossary").annotate("C++ or C?", {"c++": "C++"}, "C++, C?")
+    assert annotated == "C++ <term> C++ </term> or C?"
+
+
+def test_glossary_says_what_a_task_needs(capsys):
+    with pytest.raises(SystemExit):
+        run_example("glossary", "find", source="a.en", target="a.de")
+    assert "find needs --output" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -394,6 +421,13 @@ def test_tagged_text_has_the_source_once_for_each_target(tagged):
     assert (tagged / "a.en").read_text(encoding="utf-8") == sources
     targets = "Ein Hund.\nEin Buch.\nUn chien.\nUn livre.\n"
     assert (tagged / "targets.txt").read_text(encoding="utf-8") == targets
+
+
+def test_tagging_does_not_replace_its_source(tagged, tmp_path):
+    files = {"source": tmp_path / "a.en", "targets": [tmp_path / "a.de"], "output_dir": tmp_path}
+    with pytest.raises(ValueError, match="`tagged` must be a file of its own"):
+        run_example("several_targets", "tag", **files)
+    assert (tmp_path / "a.en").read_text(encoding="utf-8") == "A dog.\nA book.\n"
 
 
 @pytest.mark.slow

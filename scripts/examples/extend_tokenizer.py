@@ -55,13 +55,14 @@ def extend(tokenizer, sentences, num_entries):
     has.
     """
     state = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
-    # a dictionary keeps the order
-    vocab, merges = state["vocab"], dict.fromkeys(map(tuple, state["merges"]))
-    first_new, num_old = len(tokenizer), len(vocab)
+    # Added tokens are part of this vocabulary, because a tokenizer that lacks them in its model
+    # would give them other ids when it is loaded.
+    vocab = tokenizer.get_vocab()
+    merges = dict.fromkeys(map(tuple, state["merges"]))  # a dictionary keeps the order
     for left, right in learn_merges(tokenizer, sentences, num_entries):
         merges.setdefault((left, right))
         # one text may be joined from several parts
-        vocab.setdefault(left + right, first_new + len(vocab) - num_old)
+        vocab.setdefault(left + right, len(vocab))
     tokenizer.backend_tokenizer.model = models.BPE(vocab=vocab, merges=list(merges))
 
 

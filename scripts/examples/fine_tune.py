@@ -12,7 +12,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-import sacrebleu
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -23,6 +22,7 @@ from transformers import (
 
 # the package registers the model, too
 from vaswani_transformer.data import load_corpus, tokenize_corpus
+from vaswani_transformer.inference.metrics import score_translations
 
 
 def main(arguments=None):
@@ -74,7 +74,8 @@ def main(arguments=None):
             )
             for ids in (predictions.predictions, predictions.label_ids)
         )
-        return {"sacrebleu": sacrebleu.corpus_bleu(hypotheses, [references]).score}
+        scores = score_translations(hypotheses, references, model.config.target_language)
+        return {"sacrebleu": scores["sacrebleu"]}
 
     trainer = Seq2SeqTrainer(
         model=model,

@@ -49,22 +49,24 @@ def find_terms(sources, targets, number):
             dice = 2 * together / (source_counts[one] + target_counts[other])
             scored.append((dice, one, other))
     terms = {}
-    seen = set()
+    seen_sources, seen_targets = set(), set()
     for _, one, other in sorted(scored, reverse=True):
-        if one not in seen and other not in seen:
+        if one not in seen_sources and other not in seen_targets:
             terms[one] = other
-        seen |= {one, other}
+        seen_sources.add(one)
+        seen_targets.add(other)
     return list(terms.items())[:number]
 
 
 def pattern_of(terms):
     """Return a pattern that finds the source terms as whole words, the longest first."""
     longest_first = sorted(terms, key=len, reverse=True)
-    return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
+    term = "|".join(map(re.escape, longest_first))
+    return re.compile(rf"(?<!\w)(?:{term})(?!\w)", re.IGNORECASE)
 
 
 def is_in(term, text):
-    return re.search(rf"\b{re.escape(term)}\b", text) is not None
+    return re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None
 
 
 def annotate(source, terms, target=None):
@@ -89,8 +91,9 @@ def annotate_share(sources, targets, terms, share):
 def count_terms(annotated, translations):
     """Return how many terms are written into the sources, and how many the translations have.
 
-    A term is `exact` as a whole word. Else it is `inflected` if a word begins with it, or with all
-    but its last two letters if these are five or more ("Straßen" for "Straße").
+    A term is `exact` as a whole word. Otherwise it is `inflected` if a word begins with its stem:
+    the term without its last two letters, but at least its first five letters ("Straßen" for
+    "Straße").
     """
     counts = Counter(sentences=0, terms=0, exact=0, inflected=0)
     for source, translation in zip(annotated, translations, strict=True):
@@ -119,13 +122,17 @@ def main(arguments=None):
     parser.add_argument("--translations", help="text in which terms are counted")
     parser.add_argument("--output", help="file to write")
     args = parser.parse_args(arguments)
+    needed = {"find": "target output", "annotate": "terms output", "count": "translations"}
+    for name in needed[args.task].split():
+        if getattr(args, name) is None:
+            parser.error(f"{args.task} needs --{name}.")
 
     sources = list(read_lines(args.source))
     targets = read_lines(args.target) if args.target else [None] * len(sources)
     if args.task == "find":
         lines = map("\t".join, find_terms(sources, targets, args.number))
     elif args.task == "annotate":
-        pairs = (line.split("\t") for line in read_lines(args.terms))
+        pairs = (line.split("\t") for line in read_lines(args.terms) if line)
         terms = {source.lower(): target for source, target in pairs}
         lines = annotate_share(sources, targets, terms, args.share)
     else:

@@ -21,19 +21,22 @@ from tokenizers.processors import TemplateProcessing
 from transformers import pipeline
 
 from vaswani_transformer.data import read_lines
+from vaswani_transformer.files import check_outputs, write_lines
 
 
 def tag(source, targets, output_dir):
     """Write the source once for each target, tagged by the suffix of its file, and all targets."""
     output_dir.mkdir(parents=True, exist_ok=True)
-    tagged = (output_dir / source.name).open("w", encoding="utf-8")
-    joined = (output_dir / "targets.txt").open("w", encoding="utf-8")
-    with tagged, joined:
-        for target in targets:
-            language = target.suffix[1:]
-            for sentence, translation in zip(read_lines(source), read_lines(target), strict=True):
-                print(f"<2{language}> {sentence}", file=tagged)
-                print(translation, file=joined)
+    tagged, joined = output_dir / source.name.removesuffix(".gz"), output_dir / "targets.txt"
+    check_outputs({"tagged": tagged, "joined": joined}, [source, *targets])
+    sentences, translations = [], []
+    for target in targets:
+        language = target.name.removesuffix(".gz").rpartition(".")[2]
+        for sentence, translation in zip(read_lines(source), read_lines(target), strict=True):
+            sentences.append(f"<2{language}> {sentence}")
+            translations.append(translation)
+    write_lines(sentences, tagged)
+    write_lines(translations, joined)
 
 
 def set_target(tokenizer, language):
@@ -76,8 +79,7 @@ def main(arguments=None):
     translate = pipeline("translation", model=args.model)
     set_target(translate.tokenizer, args.language)
     results = translate(list(read_lines(args.input)))
-    lines = (f"{result['translation_text']}\n" for result in results)
-    args.output.write_text("".join(lines), encoding="utf-8")
+    write_lines((result["translation_text"] for result in results), args.output)
 
 
 if __name__ == "__main__":

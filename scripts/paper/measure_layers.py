@@ -97,7 +97,7 @@ def peak_memory(run, device):
 
 def measure_layers(lengths, *, d=512, k=3, batch_size=1, repeats=5, device="cpu", backward=False):
     """Seconds of a call in each repeat, and bytes of memory: both by layer, then length."""
-    device, seconds, memory = torch.device(device), {}, {}
+    device, seconds = torch.device(device), {}
     with torch.set_grad_enabled(backward):
         layers = {name: make_layer(name, d, k).to(device).train(backward) for name in LAYERS}
         runs = {
@@ -115,11 +115,10 @@ def measure_layers(lengths, *, d=512, k=3, batch_size=1, repeats=5, device="cpu"
                     time_calls(run, num_calls[key], device) / num_calls[key]
                 )
         memory = {key: peak_memory(run, device) for key, run in runs.items()}
-    by_layer = [
+    return tuple(
         {name: {n: values[name, n] for n in lengths} for name in LAYERS}
         for values in (seconds, memory)
-    ]
-    return by_layer[0], by_layer[1]
+    )
 
 
 def fit_exponent(values):
@@ -241,6 +240,8 @@ def main():
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--output", help="also draw a picture, .png or .svg (needs the extra viz)")
     args = parser.parse_args()
+    if len(set(args.lengths)) < 2:
+        parser.error("--lengths must have two different numbers or more.")
     options = {key: value for key, value in vars(args).items() if key not in ("lengths", "output")}
     seconds, memory = measure_layers(args.lengths, **options)
     print(

@@ -11,7 +11,7 @@ For the paper's parsers, add `--recipe paper-parsing-wsj` or `--recipe paper-par
 first two commands.
 
 Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a
-leaf `(tag, word)`, and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX:
+leaf `(tag, word)`, and the root is TOP. Linearized, as by Vinyals et al. 2015, every word is XX:
 `(S (NP XX )NP (VP XX )VP )S`. With `--tags`, as in the authors' code, its tag stands for XX. Small
 models learn little without tags.
 """
@@ -186,7 +186,7 @@ def spans(tree: Tree, is_counted: Sequence[bool]) -> Counter[tuple[str, int, int
 
 
 def score(golds: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Any]:
-    """Labelled recall, precision and F1 over all sentences, in percent, share of exact trees, and
+    """Labeled recall, precision and F1 over all sentences, in percent, share of exact trees, and
     sentences left out.
 
     A sentence is left out, as by EVALB, if the words of its two trees differ.

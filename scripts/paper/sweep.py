@@ -145,7 +145,7 @@ def main():
         parser.error(f"--{args.choice} must be left out while it is varied: pass --values only")
     corpus = {"source_file": args.source, "target_file": args.reference}
     if (
-        args.source is None
+        args.source is args.reference is None
         and (corpus := Recipe.load(args.model).data_arguments("validation")) is None
     ):
         parser.error("--source and --reference are needed: the recipe names no validation set")

@@ -124,15 +124,14 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
         for name, row in planned.items():
             folder = output_dir / f"{name}-seed{seed}"
             row = dataclasses.replace(row, seed=seed, tokenizer=tokenizer)
-            if read_run(folder, row) is not None:
-                continue
-            if _read(folder / TRAIN_RESULTS_FILE).get("train_steps") != row.max_steps:
-                resume = any(folder.glob("checkpoint-*"))
-                train(
-                    row, folder, resume=resume, overwrite=folder.exists() and not resume, **options
-                )
-            decoding = {option: getattr(row, option) for option in DECODING}
-            evaluate_to_files(folder, row.data_arguments("validation"), **decoding)
+            is_done = read_run(folder, row) is not None
+            # Returns at once if the row is trained, and refuses another recipe.
+            train(row, folder, resume=True, **options)
+            if not is_done:
+                device = "cpu" if options.get("use_cpu") else None
+                decoding = {option: getattr(row, option) for option in DECODING}
+                corpus = row.data_arguments("validation")
+                evaluate_to_files(folder, corpus, device=device, **decoding)
 
 
 def read_run(folder, recipe):

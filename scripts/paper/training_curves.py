@@ -27,16 +27,15 @@ FIGURES = {
 
 def draw(runs):
     """A panel for each figure that the first run's log has, with a curve of each run."""
-    logs = {
-        run.name: json.loads((run / STATE_FILE).read_text(encoding="utf-8"))["log_history"]
-        for run in runs
-    }
-    names = [name for name in FIGURES if any(name in entry for entry in logs[runs[0].name])]
+    logs = [
+        json.loads((run / STATE_FILE).read_text(encoding="utf-8"))["log_history"] for run in runs
+    ]
+    names = [name for name in FIGURES if any(name in entry for entry in logs[0])]
     figure = Figure(figsize=(4 * len(names), 3.6), dpi=120, layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        for run, log in logs.items():
+        for run, log in zip(runs, logs, strict=True):
             points = {entry["step"]: entry[name] for entry in log if name in entry}
-            axes.plot(list(points), list(points.values()), label=run)
+            axes.plot(list(points), list(points.values()), label=run.name)
         axes.set(title=FIGURES[name], xlabel="updates")
         axes.grid(color="#dddddd")
         if name == "eval_perplexity":

@@ -55,7 +55,7 @@ def answer(model, tokenizer, text, num_best):
         }
     try:
         return translated(model, tokenizer, text, num_best)
-    except (MemoryError, RuntimeError):
+    except (MemoryError, RuntimeError, ValueError):
         logging.get_logger(__name__).exception("a text could not be translated")
         return {
             "message": "The server failed on this text, perhaps for lack of memory. "

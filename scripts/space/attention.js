@@ -84,7 +84,7 @@ function pairRow({ source, translations: [best] }, index) {
   const words = best.text.match(/\S+/g) || [], isScored = best.words.length === words.length;
   const buttons = words.map((word, place) => {
     const sure = isScored ? Math.exp(best.words[place].score) : 1;
-    const told = isScored ? `${word}; probability ${sure.toFixed(2)}` : word;
+    const told = isScored ? `${word}; probability ${sure.toFixed(2)}` : `${word}; not scored`;
     const node = make("button", { type: "button", class: "word", "aria-label": told }, word);
     tint(node, 1 - sure);
     return node;
@@ -109,7 +109,7 @@ function bestRow(translation, index) {
   label.append(radio, make("span", { lang: props.lang, dir: "auto" }, translation.text || "(empty)"));
   cell.append(label);
   row.append(cell);
-  const figures = { "Score": translation.score?.toFixed(3) ?? "", "Log P": translation.log_prob?.toFixed(3) ?? "", "Tokens": translation.length };
+  const figures = { "Score": translation.score?.toFixed(3) ?? "", "Log P": translation.log_prob?.toFixed(3) ?? "", "Tokens": translation.length || "" };
   for (const [name, figure] of Object.entries(figures)) row.append(make("td", { "data-name": name }, figure));
   return row;
 }

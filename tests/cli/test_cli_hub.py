@@ -44,7 +44,7 @@ def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch
     source = f"vaswani-transformer[train,eval] @ {package}"
     run = [*"/bin/uv tool run --from".split(), source, "vaswani-transformer"]
     commands = {
-        "train": [*run, *"train --output-dir model --recipe quickstart".split()],
+        "train": [*run, *"train --recipe quickstart --output-dir model".split()],
         "push": [*run, *"push --model model --repo-id me/model --license mit".split()],
     }
     # The repo comes first, because a token may not be allowed to write there.

@@ -48,5 +48,7 @@ def test_curves_are_the_figures_of_the_logs_as_far_as_each_run_went(tmp_path):
         assert found["validation sacreBLEU", name] == [(step, 20.0) for step in validated]
         expected = [(step, 1 / step) for step in range(1, end + 1)]
         assert found["training nll, nats per token", name] == expected
+    # Runs with the same name have a curve each.
+    assert len(training_curves.draw([runs[0], runs[0]]).axes[0].get_lines()) == 2
     training_curves.main([*map(str, runs)])
     assert (tmp_path / "run" / "training_curves.png").read_bytes().startswith(b"\x89PNG")

@@ -14,7 +14,6 @@ import numpy as np
 import processes
 import pytest
 import torch
-import train_table3
 from maps import attention_maps
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
@@ -210,7 +209,7 @@ def recipe(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path, monkeypatch):
+def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path):
     train_rows(recipe, tmp_path, rows=["base"], seeds=[0, 1], use_cpu=True)
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
     assert len({path.read_bytes() for path in tmp_path.glob("*/tokenizer.json")}) == 1
@@ -222,7 +221,10 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path, mon
     ]
     mean = sum(run["last_eval_perplexity"] for run in runs) / 2
     assert f" {mean:.2f} ± " in lines[1] and f"{100 * (6.11 / 4.92 - 1):+.1f} %" in lines[2]
-    monkeypatch.setattr(
-        train_table3, "train", lambda *args, **options: pytest.fail("trained again")
-    )
+    weights = tmp_path / "C1-seed0" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
+    assert weights.stat().st_mtime_ns == written
+    other = dataclasses.replace(recipe, dropout=0.3)
+    with pytest.raises(ValueError, match=r"dropout 0\.1 instead of 0\.3"):
+        train_rows(other, tmp_path, rows=["C1"], use_cpu=True)
