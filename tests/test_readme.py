@@ -48,14 +48,17 @@ SMALLER = {
 
 # Commands that are run here, by their beginnings, with the words that are added to make them small.
 RUN_HERE = {
+    "vaswani-transformer train --output-dir runs/own": f"{TINY} --save-steps 1 --overwrite",
     "vaswani-transformer train --output-dir runs/my-model": f"{TINY} --save-steps 1 --overwrite",
     "vaswani-transformer train --output-dir runs/back": f"{TINY} --overwrite",
     "vaswani-transformer train --output-dir runs/more": TINY,
     "vaswani-transformer train --output-dir runs/student": TINY,
+    "vaswani-transformer train --output-dir runs/taught": TINY,
     "vaswani-transformer train-tokenizer": "--overwrite",
     "vaswani-transformer clean": "",
     "vaswani-transformer recipes": "",
     "vaswani-transformer average": "",
+    "vaswani-transformer evaluate --model runs/own": "",
     "vaswani-transformer evaluate --model runs/my-model": "",
     "vaswani-transformer translate": "--overwrite",
     "vaswani-transformer score": "",
@@ -226,7 +229,7 @@ def trained(tmp_path_factory, tiny_tokenizer):
     own training.
     """
     folder = tmp_path_factory.mktemp("pages")
-    write_sentences(folder, *"train valid test domain mono distilled".split())
+    write_sentences(folder, *"train valid test domain mono distilled news taught".split())
     (folder / "domain.jsonl").write_text(
         '{"en": "A cat.", "de": "Eine Katze."}\n', encoding="utf-8"
     )
@@ -241,7 +244,8 @@ def trained(tmp_path_factory, tiny_tokenizer):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert cli.main(words_for_main(small(command))) == 0
-    shutil.copytree(folder / "runs" / "my-model", folder / "runs" / "back")
+    for name in ("my-model", "back"):
+        shutil.copytree(folder / "runs" / "own", folder / "runs" / name)
     return folder
 
 

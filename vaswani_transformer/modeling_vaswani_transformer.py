@@ -111,6 +111,9 @@ def scaled_dot_product_attention(
     Returns:
         Output (B, L, H, d_v) and weights (B, H, L, S).
 
+    Deviation: masked scores become the lowest finite number instead of minus infinity. Their
+    weights are also 0, and a row in which everything is masked gives no NaN.
+
     Paper: section 3.2.1, equation 1.
     """
     scores = torch.matmul(q, k.transpose(-2, -1)) * scaling

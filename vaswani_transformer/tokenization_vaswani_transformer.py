@@ -42,8 +42,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     special tokens in a text are read as tokens, and the white space next to them is dropped. White
     space next to ordinary tokens, added by `add_tokens`, is kept.
 
-    Deviation: the paper applies byte-pair encoding to pre-tokenized text. Byte-level BPE needs no
-    language-specific pre-tokenizer.
+    Deviation: the paper does not say how its text was tokenized before the byte-pair encoding.
+    Byte-level BPE needs no language-specific pre-tokenizer.
 
     Args:
         vocab: Ids by token. None makes an untrained tokenizer for `train_new_from_iterator`.
