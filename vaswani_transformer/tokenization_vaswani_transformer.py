@@ -52,7 +52,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         eos_token: Last token of every encoded text.
         pad_token: Token that pads batches.
         add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
-            like any other.
+            like any other. A saved tokenizer keeps its own choice, whatever `from_pretrained` is
+            given.
         split_special_tokens: Whether special tokens inside a text are read as text. None means
             True unless there are `extra_special_tokens`.
 
