@@ -345,7 +345,7 @@ class Hypothesis:
 
         Return None if it was not computed, or if the search found no such translation.
         """
-        if self.log_prob is None or self.length == 0:
+        if self.log_prob is None or not self.length:
             return None
         return self.log_prob / self.length
 
@@ -422,6 +422,7 @@ class TextReader:
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
+        self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
         """Split a text into sentences, and prepare the input of the model for each sentence.
@@ -434,7 +435,7 @@ class TextReader:
                 f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list "
                 "of them."
             )
-        if not self._splits or text.lstrip().startswith(tuple(self._tokens)):
+        if not self._splits or text.lstrip().startswith(self._beginnings):
             parts = whole_text(text)
         else:
             parts = split_text(text)
@@ -452,7 +453,7 @@ class TextReader:
         return sorted(found) == sorted(kept) and _ordered(found) == _ordered(kept)
 
     def _sentence(self, text: str) -> Sentence:
-        if not self._splits or text.startswith(tuple(self._tokens)):
+        if not self._splits or text.startswith(self._beginnings):
             return Sentence(text, source=text)
         pieces, kept = _around_kept(text, self._tokens)
         plain = "".join(pieces)
@@ -697,9 +698,10 @@ class TorchEngine:
                 positions.
         """
         texts = [self._source_prefix + text for text in texts]
-        # This also refuses texts that are too long for tokenizers that need languages.
-        rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
-        if self._encode_one is not None:
+        if self._encode_one is None:
+            rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
+        else:
+            check_sizes(texts)
             rows = [self._encode_one(text)["input_ids"] for text in texts]
         table = getattr(self.model.get_encoder(), "embed_positions", None)
         # Positions that are computed have no limit. FSMT computes its table again if it is too
@@ -768,12 +770,10 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
     return ids
 
 
-def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
-    """Tokenize texts without truncation.
+def check_sizes(texts: list[str]) -> None:
+    """Raise ValueError if a text has more than 65,536 bytes.
 
-    Raises:
-        ValueError: A text has more than 65,536 bytes. For example, it is a whole file without line
-            breaks, which would take far too long to translate.
+    For example, it is a whole file without line breaks, which would take far too long to translate.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -782,6 +782,11 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
                 f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... "
                 "Split it into sentences."
             )
+
+
+def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
+    """Tokenize texts without truncation. Errors are those of `check_sizes`."""
+    check_sizes(texts)
     return tokenizer(texts, truncation=False, padding=False, verbose=False, **options)
 
 

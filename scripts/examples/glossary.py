@@ -21,9 +21,9 @@ import argparse
 import random
 import re
 from collections import Counter
-from pathlib import Path
 
 from vaswani_transformer.data import read_lines
+from vaswani_transformer.files import write_lines
 
 BEGIN, END = "<term>", "</term>"
 FEWEST_SENTENCES = 10  # that have both words of a pair
@@ -139,7 +139,7 @@ def main(arguments=None):
         counts = count_terms(sources, read_lines(args.translations))
         print(", ".join(f"{name}: {number}" for name, number in counts.items()))
         return
-    Path(args.output).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_lines(lines, args.output)
 
 
 if __name__ == "__main__":
