@@ -73,8 +73,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         d_model: Width of the model.
         d_ff: Inner width of the feed-forward layers.
         num_heads: Number of attention heads.
-        d_k: Width of each head's queries and keys; None means `d_model / num_heads`.
-        d_v: Width of each head's values; None means `d_model / num_heads`.
+        d_k: Width of each head's queries and keys; None means `d_model / num_heads`. It is computed
+            when the config is made. If you assign another `d_model` or `num_heads` to a finished
+            config, assign `d_k` and `d_v` as well, or make a new config.
+        d_v: Width of each head's values; None means `d_model / num_heads`, computed like `d_k`.
         num_encoder_layers: Number of encoder layers.
         num_decoder_layers: Number of decoder layers.
         dropout: Dropout rate of each sub-layer's output and of the sums of embeddings and
@@ -183,6 +185,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
         """Return the configuration of one of the paper's models.
+
+        A configuration holds no settings of the training. So "table3-D3" and "table3-D4", whose
+        label smoothing differs, have the configuration of the base model. The recipes of the same
+        names hold these settings.
 
         Args:
             name: A key of `PRESETS`.

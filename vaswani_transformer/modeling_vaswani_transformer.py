@@ -111,8 +111,9 @@ def scaled_dot_product_attention(
     Returns:
         Output (B, L, H, d_v) and weights (B, H, L, S).
 
-    Deviation: masked scores become the lowest finite number instead of minus infinity. Their
-    weights are also 0, and a row in which everything is masked gives no NaN.
+    Deviation: scores masked by a boolean mask become the lowest finite number instead of minus
+    infinity. Their weights are also 0, except in a row in which everything is masked: there, all
+    weights are equal instead of NaN.
 
     Paper: section 3.2.1, equation 1.
     """

@@ -224,6 +224,9 @@ def test_recipes_hold_what_the_paper_says(name, vocab_size):
     assert (config.vocab_size, recipe.label_smoothing_factor) == (vocab_size, 0.1)
     search = recipe.num_beams, recipe.length_penalty, recipe.max_new_tokens_over_source
     assert search == (21, 0.3, 300)
+    # transformer_parsing_base and transformer_parsing_big of tensor2tensor halve the learning rate
+    peak = (recipe.d_model * recipe.warmup_steps) ** -0.5
+    assert recipe.learning_rate == pytest.approx(peak / 2, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", parsing.RECIPES)

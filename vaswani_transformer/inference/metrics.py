@@ -8,8 +8,10 @@ Tokenized BLEU is meaningless for raw text, so it is reported only on request. T
 tokenized BLEU cannot split text without spaces between words. So these two are reported only for
 languages that sacreBLEU tokenizes by 13a.
 
-Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl,
-tokenizer.perl, the compound split and multi-bleu.perl.
+Paper: Table 2. The paper does not say how its BLEU was computed. The authors' script for
+English-German, get_ende_bleu.sh of tensor2tensor, runs replace-unicode-punctuation.perl,
+tokenizer.perl, a split of compounds and multi-bleu.perl. This is "the paper's BLEU" here, without
+the split for languages other than German.
 
 Text is tokenized as by Moses in June 2017, when the paper appeared. Since November 2018,
 tokenizer.perl also splits off the full stop of the last word of a line if the word is a known
@@ -17,8 +19,9 @@ abbreviation or has another full stop ("usw." becomes "usw ."). This changes 7 o
 references of newstest2013, 8 of the 3,003 German references of newstest2014 and 6 of its 3,003
 French references. With randomly edited references as hypotheses, BLEU changes by at most 0.02.
 
-Deviation: The script reads references that are already tokenized. Here, references are raw text and
-are tokenized like the hypotheses.
+Deviation: The script reads references that are already tokenized, and splits only their compounds.
+Here, references are raw text. Their punctuation is replaced and they are tokenized like the
+hypotheses.
 
 Deviation: sacremoses differs from Moses of 2017 in three cases. It does not know letters beyond
 U+FFFF, nor Chinese characters, kana and Hangul if the target language does not use them, and makes
