@@ -287,8 +287,8 @@ class Recipe:
     snapshot_steps: int = _field(1500, "updates between two weights-only snapshots", _COUNT)
     num_averaged_snapshots: int = _field(
         5,
-        "number of newest snapshots to average for the final model; 0: use the last update's "
-        "weights",
+        "number of newest snapshots to keep, and to average for the final model (the command and "
+        "the function `train` average them, a trainer does not); 0: use the last update's weights",
         _COUNT_OR_ZERO,
     )
     load_best_model_at_end: bool = _field(

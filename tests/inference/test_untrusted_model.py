@@ -197,6 +197,19 @@ def test_other_place_named_in_a_file_is_refused(name, content, reason, folder, w
     assert not (folder.parent / "mark").exists()
 
 
+def test_code_of_a_teacher_never_runs_whatever_stands_in_the_input(folder, monkeypatch):
+    put(
+        folder,
+        "config.json",
+        '{"model_type": "bert", "auto_map": {"AutoModelForSeq2SeqLM": "evil.Evil"}}',
+    )
+    shutil.copy2(folder.parent / "outside" / "evil.py", folder)
+    monkeypatch.setattr("builtins.input", lambda question: "yes")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        load_for_inference(folder, languages=(None, None))
+    assert not (folder.parent / "mark").exists()
+
+
 def test_watch_sees_what_it_looks_for(folder, watched, expected):
     (folder.parent / "outside" / "config.json").read_text()
     os.system("true")

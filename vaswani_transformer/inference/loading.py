@@ -115,7 +115,7 @@ def _load_teacher(name: str, languages: tuple[str | None, str | None]) -> tuple[
     config.source_language, config.target_language = languages
     config.source_prefix = settings.get("prefix", "")
     model, report = AutoModelForSeq2SeqLM.from_pretrained(
-        name, config=config, output_loading_info=True
+        name, config=config, trust_remote_code=False, output_loading_info=True
     )
     if report["missing_keys"]:
         raise ValueError(
