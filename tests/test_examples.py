@@ -311,7 +311,9 @@ def test_distilled_student_learns_the_teachers_translations(checkpoint, texts, t
         vocab_size=280,
         max_steps=2,
     )
-    lines = (tmp_path / "student.distilled.de").read_text(encoding="utf-8").split("\n")
+    lines = (
+        (tmp_path / f"student.{source.stem}-by-teacher.de").read_text(encoding="utf-8").split("\n")
+    )
     assert lines[:-1] == list(translate(teacher, tokenizer, SENTENCES[::2])) * 20
     printed = capsys.readouterr().out
     assert re.search(r"teacher: \d+\.\d sacreBLEU\nstudent: \d+\.\d sacreBLEU\n", printed)
@@ -470,6 +472,14 @@ def test_unextended_tokenizer_and_the_models_own_folder_are_refused(
     with pytest.raises(SystemExit):
         train_french(checkpoint, french_tokenizer, texts, tmp_path, **options)
     assert fault in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_fine_tuning_leaves_the_folder_of_another_model_alone(tuning, tmp_path, capsys):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        run_example("fine_tune", output_dir=tmp_path, **tuning)
+    assert "--output-dir must be a new or empty folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 def test_freezing_what_the_model_does_not_have_is_refused(tuning, tmp_path, capsys):

@@ -132,6 +132,12 @@ def test_a_streamer_sees_the_texts_one_by_one(translate, batches):
     assert [rows for rows, _ in batches] == [1, 1]
 
 
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_a_batch_of_no_text_is_refused(translate, batch_size):
+    with pytest.raises(ValueError, match=f"`batch_size` must be at least 1, got {batch_size}"):
+        translate(TEXTS, batch_size=batch_size)
+
+
 @pytest.mark.parametrize(("batch_size", "read_ahead"), [(None, 2), (2, 32)])
 def test_an_endless_generator_is_read_as_far_as_needed(translate, batch_size, read_ahead):
     numbers = []

@@ -462,19 +462,6 @@ def _export(args: argparse.Namespace) -> None:
 
 # ---- options and help ----
 
-_GONE = {  # removed commands and options of 0.2.0, and what to do instead
-    "align": "Call the model with `output_attentions=True`, and align by `cross_attentions`.",
-    "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
-    "plot": "Run `python scripts/paper/draw_attention.py` of the repository with the same options.",
-    "--commit-message": "The message is fixed. For another one, upload with `hf upload`.",
-    "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/avg`.",
-    "--resume-or-start": "Pass --resume, which starts a run if the folder has none.",
-    "--results": "The scores are in the model's folder, one file for each --name. Copy that file.",
-    "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
-    "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
-    "--stream": "Pass a `TextStreamer` to the pipeline, as docs/using.md shows.",
-    "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
-}
 # Recipe fields that `train --help` shows. `train --help-all` shows all fields.
 _COMMON_FIELDS = (
     "train_source",
@@ -493,13 +480,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     parser = build_parser(show_all="--help-all" in words)
-    if words and words[0] in _GONE:
-        parser.error(f"{words[0]} was removed in 0.3.0. {_GONE[words[0]]}")
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]
-        if option in _GONE:
-            parser.error(f"{option} was removed in 0.3.0. {_GONE[option]}")
         close = difflib.get_close_matches(option, args.options.values(), n=1)
         advice = f" (did you mean {close[0]}?)" if close else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")

@@ -497,6 +497,16 @@ class Batching:
     max_sentences: int | None = None
     pool_size: int = _POOL
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a size below 1, under the name that callers of the package use."""
+        for name, size in (
+            ("max_tokens_per_batch", self.max_tokens),
+            ("batch_size", self.max_sentences),
+            ("batch_size", self.pool_size),
+        ):
+            if size is not None and size < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")
+
 
 def translate_texts(
     texts: Iterable[str], reader: TextReader, engine: Any, batching: Batching, bar: Any = None
@@ -1039,7 +1049,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
         target_language = languages.get("tgt_lang") or getattr(config, "target_language", None)
         reader = TextReader(self.tokenizer, source_language, target_language, split_sentences)
-        batch_size = batch_size or self._batch_size
+        if batch_size is None:
+            batch_size = self._batch_size
         batching = self._batching(isinstance(inputs, Sized), batch_size, engine.options)
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, Any]]]:

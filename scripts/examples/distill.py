@@ -6,8 +6,10 @@ python scripts/examples/distill.py --teacher facebook/nllb-200-distilled-600M \
     --teacher-languages eng_Latn deu_Latn --source mono.en --test-source test.en \
     --test-target test.de --output-dir runs/student
 
-A model without language codes, such as Marian, takes no --teacher-languages. If the script stops,
-the same command continues.
+A model without language codes, such as Marian, takes no --teacher-languages. The translations are
+written beside the student, in a file that is named after the teacher and the source (here
+runs/student.mono-by-nllb-200-distilled-600M.de). If the script stops, the same command continues.
+If you change the text of the source, delete that file.
 """
 
 import argparse
@@ -36,8 +38,8 @@ def main(arguments=None):
 
     test_set = load_evaluation_set(source_file=args.test_source, target_file=args.test_target)
     teacher, tokenizer = load_for_inference(args.teacher, languages=args.teacher_languages)
-    language = Path(args.test_target).suffix
-    distilled = Path(f"{args.output_dir}.distilled{language}")
+    origin = f"{Path(args.source).stem}-by-{Path(args.teacher).name}"
+    distilled = Path(f"{args.output_dir}.{origin}{Path(args.test_target).suffix}")
     if not distilled.exists():
         distilled.parent.mkdir(parents=True, exist_ok=True)
         translate_file(teacher, tokenizer, args.source, distilled, resume=True, progress=True)

@@ -14,6 +14,7 @@ words out of longer ones, and loses their accents in decoding.)
 
 import argparse
 import json
+from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
@@ -83,6 +84,8 @@ def main(arguments=None):
     )
     parser.add_argument("--output-dir", required=True)
     args = parser.parse_args(arguments)
+    if any(Path(args.output_dir).glob("*")):
+        parser.error(f"--output-dir must be a new or empty folder, got {args.output_dir}")
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
     num_old = len(tokenizer)

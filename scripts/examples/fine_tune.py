@@ -46,11 +46,8 @@ def main(arguments=None):
         help="leave what begins so: model.encoder model.shared ...",
     )
     args = parser.parse_args(arguments)
-    if Path(args.output_dir).resolve() == Path(args.model).resolve():
-        parser.error(
-            "--output-dir must differ from --model, whose card and results would stay beside the "
-            "new model"
-        )
+    if any(Path(args.output_dir).glob("*")):
+        parser.error(f"--output-dir must be a new or empty folder, got {args.output_dir}")
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)

@@ -58,6 +58,8 @@ def main(arguments=None):
         "--adapt-head", action="store_true", help="adapt the output projection, too"
     )
     args = parser.parse_args(arguments)
+    if any(Path(args.output_dir).glob("*")):
+        parser.error(f"--output-dir must be a new or empty folder, got {args.output_dir}")
     if Path(args.model).is_dir():
         # the adapter remembers it, whatever folder it is used from
         args.model = str(Path(args.model).resolve())

@@ -59,11 +59,8 @@ def main(arguments=None):
     parser.add_argument("--max-steps", type=int, default=5000)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     args = parser.parse_args(arguments)
-    if Path(args.output_dir).resolve() == Path(args.model).resolve():
-        parser.error(
-            "--output-dir must differ from --model, whose card and results would stay beside the "
-            "new model"
-        )
+    if any(Path(args.output_dir).glob("*")):
+        parser.error(f"--output-dir must be a new or empty folder, got {args.output_dir}")
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)

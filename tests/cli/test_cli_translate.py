@@ -261,6 +261,8 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
         ),
         ("--tag=\u00a0", "`--tag` must be one line that is not blank"),
         ("--num-beams 0", "`--num-beams` must be at least 1 (greedy search), got 0."),
+        ("--max-tokens-per-batch 0", "`--max-tokens-per-batch` must be at least 1, got 0."),
+        ("--max-tokens-per-batch=-5", "`--max-tokens-per-batch` must be at least 1, got -5."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, options, message, capsys):

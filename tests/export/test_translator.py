@@ -240,6 +240,7 @@ def test_a_text_longer_than_any_of_the_training_warns_once(export_model, caplog)
     [
         ("num_return_sequences", 5, ValueError),
         ("num_beams", 0, ValueError),
+        ("max_tokens_per_batch", 0, ValueError),
         ("max_new_tokens_over_source", -1, ValueError),
         ("length_penalty", float("nan"), ValueError),
         ("do_sample", True, TypeError),

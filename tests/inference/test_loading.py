@@ -63,6 +63,15 @@ def test_load_for_inference_names_missing_and_unexpected_tensors(folder):
         load_for_inference(folder)
 
 
+def test_load_for_inference_refuses_weights_of_another_width(folder):
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"d_ff": config["d_ff"] + 8}))
+    with pytest.raises(
+        ValueError, match=r"`model` must have tensors of the shapes that its config"
+    ):
+        load_for_inference(folder)
+
+
 def test_load_for_inference_refuses_a_tokenizer_with_an_id_beyond_the_vocabulary(folder):
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     entries = tokenizer["model"]["vocab"]

@@ -115,6 +115,11 @@ def test_score_batch_takes_the_logarithm_of_half_precision_logits_in_fp32(tiny_t
     assert [first, second, third] == pytest.approx(expected, rel=1e-6)
 
 
+def test_score_pairs_refuses_batches_of_no_token(tiny_model, tiny_tokenizer):
+    with pytest.raises(ValueError, match="`max_tokens_per_batch` must be at least 1, got 0"):
+        next(score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS, max_tokens_per_batch=0))
+
+
 def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(scoring, "SENTENCES_PER_CHUNK", 2)
     read = []

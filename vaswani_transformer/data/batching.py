@@ -226,7 +226,7 @@ def _stack_lengths(
             raise ValueError(
                 f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got "
                 f"{column.min()} to {column.max()}. Drop long pairs with `clean_corpus` or choose "
-                "a larger limit."
+                "a larger limit. A length of 0 means that a row has no tokens on this side."
             )
     return lengths
 

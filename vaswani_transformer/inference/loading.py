@@ -93,7 +93,13 @@ def load_for_inference(
         raise ValueError(f"`model` must be a model of this package, got {name_or_path}, {found}")
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         _check_index(folder / WEIGHTS_INDEX)
-    model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
+    try:
+        model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
+    except RuntimeError as error:
+        raise ValueError(
+            f"`model` must have tensors of the shapes that its config.json gives, got {name}. Check "
+            f"whether files of another model lie in it. ({error})"
+        ) from error
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)

@@ -256,7 +256,9 @@ def _documents(
     total: int | None,
 ) -> Iterator[Document]:
     """Yield a document for each text, with the translations of its sentences."""
-    batching = Batching(max_tokens or engine.max_tokens, pool_size=SENTENCES_PER_CHUNK)
+    if max_tokens is None:
+        max_tokens = engine.max_tokens
+    batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
     is_hidden = not (progress and _is_main(engine.processes))
     with tqdm(total=total, unit=" sentences", desc="translating", disable=is_hidden) as bar:
         yield from translate_texts(texts, reader, engine, batching, bar)

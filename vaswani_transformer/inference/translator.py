@@ -178,7 +178,9 @@ class Translator:
             pool_size = SENTENCES_PER_CHUNK
         else:
             pool_size = batch_size or 1
-        batching = Batching(max_tokens_per_batch or engine.max_tokens, pool_size=pool_size)
+        if max_tokens_per_batch is None:
+            max_tokens_per_batch = engine.max_tokens
+        batching = Batching(max_tokens_per_batch, pool_size=pool_size)
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
             for document in translate_texts(texts, reader, engine, batching):
