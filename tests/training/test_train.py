@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import processes
 import pytest
@@ -26,7 +27,7 @@ from vaswani_transformer.files import RUN_FILES
 from vaswani_transformer.inference import metrics
 from vaswani_transformer.recipe import Recipe
 from vaswani_transformer.training.averaging import list_snapshots
-from vaswani_transformer.training.train import describe_plan, train
+from vaswani_transformer.training.train import _validation_figures, describe_plan, train
 
 RESUME = {"resume": True}
 NO_VALIDATION = {"validation_source": None, "validation_target": None}
@@ -325,6 +326,19 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert (results["train_num_devices"], results["num_averaged_snapshots"]) == (2, 3)
     assert printed.count("average") == 1
+
+
+def test_figures_of_the_last_validation_are_of_it_alone():
+    first = {"step": 4, "eval_runtime": 1.0, "eval_nll": 2.5, "eval_tokenized_bleu": 0.3}
+    second = {"step": 8, "eval_runtime": 1.5, "eval_nll": 2.0}
+    state = SimpleNamespace(log_history=[first, second, {"step": 8, "loss": 1}], best_global_step=4)
+    assert _validation_figures(SimpleNamespace(state=state)) == {
+        "last_eval_runtime": 1.5,
+        "last_eval_nll": 2.0,
+        "best_eval_runtime": 1.0,
+        "best_eval_nll": 2.5,
+        "best_eval_tokenized_bleu": 0.3,
+    }
 
 
 @pytest.mark.slow

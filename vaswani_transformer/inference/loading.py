@@ -97,8 +97,8 @@ def load_for_inference(
         model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
     except RuntimeError as error:
         raise ValueError(
-            f"`model` must have tensors of the shapes that its config.json gives, got {name}. Check "
-            f"whether files of another model lie in it. ({error})"
+            f"`model` must have tensors of the shapes that its config.json gives, got {name}. "
+            f"Check whether files of another model lie in it. ({error})"
         ) from error
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)

@@ -580,13 +580,16 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
 
     `metric_for_best_model` decides which validation is the best.
     """
-    figures: dict[str, float] = {}
-    for entry in trainer.state.log_history:
-        validation = {name: value for name, value in entry.items() if name.startswith("eval_")}
-        figures |= {f"last_{name}": value for name, value in validation.items()}
-        if entry["step"] == trainer.state.best_global_step:
-            figures |= {f"best_{name}": value for name, value in validation.items()}
-    return figures
+    state = trainer.state
+    validations = [entry for entry in state.log_history if "eval_runtime" in entry]
+    best = [entry for entry in validations if entry["step"] == state.best_global_step]
+    return {
+        f"{which}_{name}": value
+        for which, entries in (("last", validations), ("best", best))
+        for entry in entries[-1:]
+        for name, value in entry.items()
+        if name.startswith("eval_")
+    }
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
