@@ -56,6 +56,14 @@ def test_dropout_adds_a_residual_to_what_it_gives_without_one(ones, rate, traini
     )
 
 
+def test_dropout_works_where_its_input_is_whatever_the_default_device(ones):
+    torch.manual_seed(5)
+    expected = Dropout(0.2)(ones)
+    torch.manual_seed(5)
+    with torch.device("meta"):
+        assert torch.equal(Dropout(0.2)(ones), expected)
+
+
 def test_dropout_adds_in_the_wider_type_and_gives_each_input_a_gradient_of_its_own(ones):
     states, residual = ones.bfloat16().requires_grad_(), ones.float().requires_grad_()
     out = Dropout(0.2)(states, residual=residual)

@@ -100,6 +100,13 @@ def test_fused_loss_computes_no_gradient_of_what_is_frozen(drawn, frozen):
     assert torch.allclose(learning.grad, expected, rtol=1e-12, atol=1e-14)
 
 
+def test_a_negative_label_that_is_not_the_ignored_one_is_refused(drawn):
+    states, weight, labels = drawn
+    labels[0, 0] = -1
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        fused_translation_loss(states, weight, labels, 0.1)
+
+
 def test_fused_loss_refuses_second_derivatives(drawn):
     states, weight, labels = drawn
     loss, _ = fused_translation_loss(states.requires_grad_(), weight, labels, 0.1)

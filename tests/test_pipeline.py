@@ -14,6 +14,7 @@ from toy_language import make_marian
 from transformers import GenerationConfig, pipeline
 
 import vaswani_transformer
+from vaswani_transformer.pipeline_vaswani_transformer import word_scores
 
 TEXTS = ["A dog runs.", "", "Two women read a book in the park.", " \n\t", "A book."]
 
@@ -66,6 +67,23 @@ def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate
         TEXTS[0], max_new_tokens=2, num_beams=1
     )
     assert "deprecated" not in library_log.text
+
+
+def test_a_generation_config_of_the_callers_leaves_the_models_number_of_translations(
+    translate, monkeypatch
+):
+    monkeypatch.setattr(translate.model.generation_config, "num_return_sequences", 2)
+    assert len(translate(TEXTS[0], generation_config=GenerationConfig(num_beams=4))) == 2
+
+
+def test_words_are_scored_without_the_ids_that_the_tokenizer_lacks(tiny_tokenizer):
+    words = word_scores(tiny_tokenizer, [350, *tiny_tokenizer("A dog").input_ids, 399], [-1.0] * 9)
+    assert [each["word"] for each in words] == ["A", "dog"]
+
+
+def test_half_of_a_character_is_refused(translate):
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        translate(["A dog.", "bad \ud800"], split_sentences=False)
 
 
 @pytest.fixture

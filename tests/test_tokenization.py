@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
-from transformers import AutoTokenizer, TokenizersBackend
+from transformers import AddedToken, AutoTokenizer, TokenizersBackend
 from transformers.utils import logging
 
 from vaswani_transformer import VaswaniTransformerTokenizer
@@ -97,12 +97,22 @@ def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_pac
         {"extra_special_tokens": ["<2de>"]},
         {"additional_special_tokens": ["<2de>"]},
         {"mask_token": "<2de>"},
+        {"sep_token": "<2de>"},
+        {"cls_token": "<2de>"},
+        {"unk_token": "<2de>"},
     ],
     ids=lambda given: next(iter(given)),
 )
 def test_a_special_token_given_at_loading_is_found_in_texts(tiny_tokenizer, tmp_path, given):
     tiny_tokenizer.save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, **given)
+    assert tokenizer("<2de>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
+
+
+def test_an_added_token_that_is_special_is_found_in_texts(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_tokens([AddedToken("<2de>", special=True)])
     assert tokenizer("<2de>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
 
 

@@ -265,7 +265,8 @@ class Dropout(nn.Dropout):
 
         # A random int64 word holds four random numbers from -32,768 to 32,767.
         num_words = -(-input.numel() // 4)
-        words = torch.empty(num_words, dtype=torch.int64).random_(-(2**63), None)
+        words = torch.empty(num_words, dtype=torch.int64, device=input.device)
+        words.random_(-(2**63), None)
         numbers = words.view(torch.int16)[: input.numel()]
         mask = (numbers < num_kept - _NUM_VALUES // 2).view(input.shape)
         output: torch.Tensor = _MaskedScale.apply(input, mask, _NUM_VALUES / num_kept, residual)

@@ -265,8 +265,8 @@ def _loss_and_gradients(
     for start in range(0, max(1, num_tokens), chunk):
         rows = slice(start, start + chunk)
         part = states[rows]  # (C, D)
-        right = labels[rows].clamp(min=0).unsqueeze(1)  # (C, 1)
         is_ignored = labels[rows] == IGNORE_INDEX
+        right = labels[rows].masked_fill(is_ignored, 0).unsqueeze(1)  # (C, 1)
         if is_onednn:
             logits = multiply(part, weight)  # (C, V)
         else:

@@ -686,8 +686,8 @@ class TorchEngine:
         self.return_scores = return_scores
         self._source_prefix = source_prefix
         config = self.options.get("generation_config") or model.generation_config
-        num_best = self.options.get("num_return_sequences")
-        self.num_best: int = num_best or config.num_return_sequences or 1
+        num_best = self.options.get("num_return_sequences") or config.num_return_sequences
+        self.num_best: int = num_best or model.generation_config.num_return_sequences or 1
         self._prompt: list[int] | None = None
         if target_prefix is not None:
             prefix = prefix_ids(tokenizer, target_prefix)
@@ -781,12 +781,12 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
 
 
 def check_sizes(texts: list[str]) -> None:
-    """Raise ValueError if a text has more than 65,536 bytes.
+    """Raise ValueError if a text has more than 65,536 bytes, or half of a character.
 
     For example, it is a whole file without line breaks, which would take far too long to translate.
     """
     for text in texts:
-        size = len(text.encode("utf-8", "surrogatepass"))
+        size = len(text.encode())
         if size > MAX_TEXT_BYTES:
             raise ValueError(
                 f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... "
@@ -898,9 +898,9 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
     words: list[tuple[list[str], list[float]]] = []
     special = set(tokenizer.all_special_ids)
     for token, log_prob in zip(tokens, log_probs, strict=False):
-        if token in special:
-            continue
         text = tokenizer.convert_ids_to_tokens(token)
+        if token in special or text is None:  # The model may have more ids than the tokenizer.
+            continue
         if not words or text.startswith(_SPACES):
             words.append(([], []))
         words[-1][0].append(text)

@@ -28,6 +28,16 @@ WORDS = (
     r"|\s+(?!\S)|\s+"
 )
 
+# Arguments of `from_pretrained` that add special tokens.
+_ADDING = {
+    "additional_special_tokens",
+    "cls_token",
+    "extra_special_tokens",
+    "mask_token",
+    "sep_token",
+    "unk_token",
+}
+
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages.
@@ -51,9 +61,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: First input of the decoder. No encoded text contains it.
         eos_token: Last token of every encoded text.
         pad_token: Token that pads batches.
-        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded
-            like any other. A saved tokenizer keeps its own choice, whatever `from_pretrained` is
-            given.
         split_special_tokens: Whether special tokens inside a text are read as text. None means
             True unless there are `extra_special_tokens`.
 
@@ -77,7 +84,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: str = "<s>",
         eos_token: str = "</s>",
         pad_token: str = "<pad>",
-        add_prefix_space: bool = False,
         split_special_tokens: bool | None = None,
         **kwargs: Any,
     ) -> None:
@@ -86,12 +92,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self._is_built = False
         if vocab is None:
             vocab = {str(pad_token): 0, str(bos_token): 1, str(eos_token): 2}
-        self.add_prefix_space = add_prefix_space
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
-        normalizer_steps: list[Any] = [normalizers.Strip()]
-        if add_prefix_space:
-            normalizer_steps.append(normalizers.Prepend(" "))
-        self._tokenizer.normalizer = normalizers.Sequence(normalizer_steps)
+        self._tokenizer.normalizer = normalizers.Sequence([normalizers.Strip()])
         self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
             [
                 pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
@@ -103,7 +105,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             bos_token=bos_token,
             eos_token=eos_token,
             pad_token=pad_token,
-            add_prefix_space=add_prefix_space,
             split_special_tokens=split_special_tokens,
             **kwargs,
         )
@@ -117,7 +118,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False
     ) -> int:
         num_added = super()._add_tokens(list(new_tokens), special_tokens=special_tokens)
-        changes_reading = special_tokens and self.split_special_tokens and self._is_built
+        are_special = special_tokens or any(getattr(each, "special", False) for each in new_tokens)
+        changes_reading = are_special and self.split_special_tokens and self._is_built
         if num_added and changes_reading:
             logger.warning(
                 f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on "
@@ -146,8 +148,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             FileNotFoundError: There is no tokenizer.json with a trained vocabulary. In this case
                 transformers alone would return an empty tokenizer.
         """
-        if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            # The saved `split_special_tokens` may be True. These new tokens would then be read as
+        if _ADDING & kwargs.keys():
+            # The saved `split_special_tokens` may be True. The new tokens would then be read as
             # text.
             kwargs.setdefault("split_special_tokens", False)
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
