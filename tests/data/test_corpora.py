@@ -46,6 +46,13 @@ def aligned(write):
     return {"source_file": write("train.en", source), "target_file": write("train.de", target)}
 
 
+def test_swapped_files_are_noticed_also_by_codes_with_capitals(load, write):
+    files = {"source_file": write("t.deu_Latn", "x\n"), "target_file": write("t.eng_Latn", "y\n")}
+    with pytest.raises(ValueError, match="got the suffix of deu_Latn. Exchange the two files"):
+        load(**files, source_language="eng_Latn", target_language="deu_Latn")
+    assert load(**files, source_language="deu_Latn", target_language="eng_Latn") == [("x", "y")]
+
+
 # ---- text files ----
 
 
@@ -160,11 +167,27 @@ def test_csv_is_read_with(load, write, content, pair):
     assert load(pairs_file=write("pairs.csv", content)) == [pair]
 
 
+def test_columns_of_the_named_languages_go_before_source_and_target(load, write):
+    table = write("pairs.csv", "source,target,en,de\nopensub,web,hello,hallo\n")
+    assert load(pairs_file=table, **LANGUAGES) == [("hello", "hallo")]
+    assert load(pairs_file=table) == [("opensub", "web")]
+
+
 def test_tsv_is_read_with_quotation_marks_as_text(load, write):
     content = "source\ttarget\n\n" + "".join(
         f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")]
     )
     assert load(pairs_file=write("pairs.tsv", content)) == [*PAIRS, ('"open', "x")]
+
+
+def test_a_parquet_files_name_is_no_pattern(load, tmp_path):
+    for name, text in (("train1", "other"), ("train[1]", "own"), ("x*", "starred"), ("xy", "y")):
+        table = pa.table({"source": [text], "target": [text]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    for name, text in (("train[1]", "own"), ("x*", "starred")):
+        assert load(pairs_file=tmp_path / f"{name}.parquet") == [(text, text)]
+        (row,) = stream_corpus(pairs_file=tmp_path / f"{name}.parquet")
+        assert row == {"source": text, "target": text}
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,23 @@ def test_tokenized_ids_are_those_of_single_sentences_in_four_bytes(
     assert rows.features[f"{side}_length"] == datasets.Value("int32")
 
 
+def test_corpus_is_tokenized_again_for_another_target_language(
+    cached_corpus, tiny_tokenizer, monkeypatch
+):
+    tokenize_corpus(cached_corpus, tiny_tokenizer)
+    seen = []
+    encode = preparation.encode_pairs
+    monkeypatch.setattr(
+        preparation,
+        "encode_pairs",
+        lambda *args, **kwargs: seen.append(1) or encode(*args, **kwargs),
+    )
+    for language in ("deu_Latn", "fra_Latn"):
+        monkeypatch.setattr(tiny_tokenizer, "tgt_lang", language, raising=False)
+        tokenize_corpus(cached_corpus, tiny_tokenizer)
+    assert len(seen) == 2
+
+
 def test_corpus_is_not_tokenized_again_for_an_equal_tokenizer(
     cached_corpus, tiny_tokenizer, tmp_path, monkeypatch
 ):

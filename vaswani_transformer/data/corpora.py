@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import json
 import re
 import sys
@@ -46,9 +47,10 @@ def load_corpus(
     or a dataset. Pairs that are read from files are stored in the cache, in an Arrow file that is
     mapped into memory. The original files are read again only if they change.
 
-    A file or dataset of pairs must have the columns `source` and `target`, or columns with the
-    names of the two languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and
-    TSV files need a header. In TSV files, quotation marks are part of the text.
+    A file or dataset of pairs must have columns with the names of the two languages, or the columns
+    `source` and `target`, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and
+    TSV files need a header. In the TSV file `pairs_file`, quotation marks are part of the text. The
+    files of a dataset's folder are read by `datasets`, for which a TSV file is a CSV file.
 
     Args:
         source_file: Source sentences.
@@ -92,18 +94,19 @@ def load_corpus(
         )
     if len(origin) == 2:
         return _store(_read_text, origin, cache_dir)
-    path, suffix = origin[0], text_suffix(origin[0])
+    path, suffix = str(origin[0]), text_suffix(origin[0])
     readers = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_table, ".tsv": _read_table}
     if suffix in readers:
-        _first_of(readers[suffix]((str(path),), languages), str(path))
+        _first_of(readers[suffix]((path,), languages), path)
         return _store(readers[suffix], origin, cache_dir, languages=languages)
     if suffix != ".parquet":
         raise ValueError(
             f"A file of pairs must end in {', '.join(readers)} or .parquet, got {path}. Rename or "
             "convert it."
         )
-    options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
-    return _select(lambda: datasets.load_dataset("parquet", **options), languages, str(path))
+    # `datasets` would read a name with brackets as a pattern.
+    options = {"data_files": glob.escape(path), "split": "train", "cache_dir": cache_dir}
+    return _select(lambda: datasets.load_dataset("parquet", **options), languages, path)
 
 
 def stream_corpus(
@@ -162,20 +165,22 @@ def stream_corpus(
         return datasets.IterableDataset.from_generator(
             _read_shards, features=_TEXT, gen_kwargs=arguments
         )
-    path, suffix = origin[0], text_suffix(origin[0])
+    path, suffix = str(origin[0]), text_suffix(origin[0])
     if suffix not in _STREAMED:
         raise ValueError(
             f"A file of pairs must end in one of {', '.join(_STREAMED)} to be streamed, got "
             f"{path}. Convert it, or train without `streaming`."
         )
     if suffix == ".jsonl":
-        options: Any = {"paths": (str(path),), "languages": languages}
-        _first_of(_read_json(**options), str(path))
+        options: Any = {"paths": (path,), "languages": languages}
+        _first_of(_read_json(**options), path)
         return datasets.IterableDataset.from_generator(
             _read_json, features=_TEXT, gen_kwargs=options
         )
-    stream = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
-    return _pick(stream.reshard(), languages, str(path))
+    stream = datasets.load_dataset(
+        "parquet", data_files=glob.escape(path), split="train", streaming=True
+    )
+    return _pick(stream.reshard(), languages, path)
 
 
 # ---- origins ----
@@ -222,7 +227,7 @@ def find_origin(
         return [existing_file(pairs)]
     sides = [str(source), str(target)]
     for side, own, other in zip(sides, languages, reversed(languages), strict=False):
-        if other and own != other and text_suffix(side) == f".{other}":
+        if other and own != other and text_suffix(side) == f".{other}".lower():
             raise ValueError(
                 f"{side} must be text in {own or 'the other language'}, got the suffix of {other}. "
                 "Exchange the two files, or the languages."
@@ -256,9 +261,7 @@ def _load_split(
     The dataset is on the Hub, in a folder of data files, or in a folder that `save_to_disk` wrote.
     """
     if not _is_saved_to_disk(name):
-        return datasets.load_dataset(
-            name, config, split=split, cache_dir=cache_dir and str(cache_dir)
-        )
+        return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir)
     saved = datasets.load_from_disk(name)
     if isinstance(saved, datasets.Dataset):
         saved = {str(saved.split or "train"): saved}
@@ -284,7 +287,7 @@ def _find_columns(
 
     If the corpus has a column `translation`, the keys of this column are passed as `columns`.
     """
-    for names in (("source", "target"), languages):
+    for names in (languages, ("source", "target")):
         if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
     raise ValueError(
@@ -411,10 +414,9 @@ def _store(
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
     )
     arguments = {"paths": tuple(map(str, files)), "known": known, **options}
-    folder = cache_dir and str(cache_dir)
     try:
         return datasets.Dataset.from_generator(
-            read, features=_TEXT, cache_dir=folder, gen_kwargs=arguments
+            read, features=_TEXT, cache_dir=cache_dir, gen_kwargs=arguments
         )
     except datasets.exceptions.DatasetGenerationError as error:
         raise error.__cause__ or error from None

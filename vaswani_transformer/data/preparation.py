@@ -107,8 +107,12 @@ def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) 
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
         # Every call of a tokenizer sets padding and truncation, so their present values do not
         # matter.
-        rules.update(padding=None, truncation=None)
-        rules.update(split_special_tokens=tokenizer.split_special_tokens)
+        rules |= {
+            "padding": None,
+            "truncation": None,
+            "split_special_tokens": tokenizer.split_special_tokens,
+            "tgt_lang": getattr(tokenizer, "tgt_lang", None),
+        }
     return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))
 
 
