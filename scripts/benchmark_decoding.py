@@ -30,6 +30,7 @@ from benchmark_training import (
     finish_weighing,
     marian_config,
     run_rounds,
+    spread,
     start_weighing,
 )
 
@@ -279,9 +280,9 @@ def report(workload: str, contestants: list[str], rounds: list[dict[str, dict]])
             statistics.median(turn[name][key] for turn in rounds)
             for key in ("seconds", "peak_mib", "tokens")
         )
-        spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         print(
-            f"{workload:18}{name:16}{seconds:9.3f} s{tokens:10,.0f}{spread:>22}{peak:10,.0f} MiB",
+            f"{workload:18}{name:16}{seconds:9.3f} s{tokens:10,.0f}{spread(ratios):>22}"
+            f"{peak:10,.0f} MiB",
             flush=True,
         )
 

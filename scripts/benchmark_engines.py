@@ -26,6 +26,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmark_training import spread
+
 Translate = Callable[[list[str]], list[str]]
 
 CONTESTANTS = {
@@ -126,10 +128,11 @@ def report(contestants: list[str], rounds: list[dict[str, dict]]) -> None:
         start_up, seconds = (
             statistics.median(turn[name][key] for turn in rounds) for key in ("start_up", "seconds")
         )
-        spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         pairs = zip(rounds[0][name]["translations"], rounds[0][first]["translations"], strict=True)
         others = sum(found != expected for found, expected in pairs)
-        print(f"{name:18}{start_up:8.2f} s{seconds:8.2f} s{spread:>22}{others:8}", flush=True)
+        print(
+            f"{name:18}{start_up:8.2f} s{seconds:8.2f} s{spread(ratios):>22}{others:8}", flush=True
+        )
 
 
 def main() -> None:

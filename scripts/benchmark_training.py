@@ -467,6 +467,11 @@ def run_rounds(tasks: dict, num_rounds: int, script: str = __file__) -> list[dic
     return [{name: run(task, script) for name, task in tasks.items()} for _ in range(num_rounds)]
 
 
+def spread(ratios: list[float]) -> str:
+    """Median and range of sorted ratios."""
+    return f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
+
+
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
     """Prints medians of every contestant, and of its ratios in each round to Marian, or else to the
     last contestant.
@@ -484,9 +489,9 @@ def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) ->
             key: statistics.median(one[key] for one in own)
             for key in (speed, "activation_mib", "utilization")
         }
-        spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
         print(
-            f"{name:16}{middle[speed]:10,.0f}  {spread:>20}{middle['activation_mib']:18,.0f}"
+            f"{name:16}{middle[speed]:10,.0f}  {spread(ratios):>20}"
+            f"{middle['activation_mib']:18,.0f}"
             f"{middle['utilization']:16.1%}{own[0]['loss']:8.3f}"
         )
     for name in contestants:

@@ -746,6 +746,8 @@ def main(argv=None):
     )
     parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
+    if (args.output / "gpu_report.json").exists():
+        parser.error("--output must be a folder without a report")
     if args.job:
         print(json.dumps(train_and_hash(**args.job)))
         return

@@ -190,6 +190,9 @@ def score(golds: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Any]:
     sentences left out.
 
     A sentence is left out, as by EVALB, if the words of its two trees differ.
+
+    Unlike in EVALB, gold tags decide which tokens are punctuation, and the tags of `guesses` do not
+    matter. A label such as PRT|ADVP was cut to PRT when the trees were read.
     """
     if len(golds) != len(guesses):
         raise ValueError(

@@ -52,9 +52,13 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
         if choice == "num_averaged_snapshots":
             values = [value for value in values if value <= len(snapshots)]
     elif choice != "length_penalty":
-        values = map(int, values)
+        values = [int(value) for value in values]
     if not values:
         raise ValueError(f"`model` must be a folder with snapshots, got {folder} without any.")
+    if choice == "num_averaged_snapshots" and not 1 <= min(values) <= max(values) <= len(snapshots):
+        raise ValueError(
+            f"`values` must be in [1, {len(snapshots)}], the number of snapshots, got {values}."
+        )
     model, tokenizer = load_for_inference(folder, device=device)
     languages = {
         name: getattr(model.config, name) for name in ("source_language", "target_language")
@@ -63,11 +67,6 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
     for value in sorted(set(values)):
         varied = {choice: value}
         if choice == "num_averaged_snapshots":
-            if not 1 <= value <= len(snapshots):
-                raise ValueError(
-                    f"`values` must be in [1, {len(snapshots)}], the snapshots in {folder}, got "
-                    f"{value}."
-                )
             # a tied tensor is there once
             model.load_state_dict(average_snapshots(snapshots[-value:]), strict=False)
             varied = {}

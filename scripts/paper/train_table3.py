@@ -9,9 +9,7 @@ same command again keeps what is finished and resumes what is not.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import json
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -19,10 +17,16 @@ from tables import VARIATIONS, align_columns, wrap
 
 from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.data import corpus_sentences, load_corpus, train_tokenizer
-from vaswani_transformer.files import TEST_RESULTS_FILE, TOKENIZER_FILES, TRAIN_RESULTS_FILE
+from vaswani_transformer.files import (
+    RECIPE_FILE,
+    TEST_RESULTS_FILE,
+    TOKENIZER_FILES,
+    TRAIN_RESULTS_FILE,
+    read_json_if_any,
+)
 from vaswani_transformer.inference import DECODING
 from vaswani_transformer.inference.evaluate import evaluate_to_files
-from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.recipe import Recipe, get_recipe, parse_value
 from vaswani_transformer.training.train import train
 
 BASE = Path(__file__).with_name("recipes") / "multi30k-table3.yaml"
@@ -111,12 +115,25 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
 
     Args:
         recipe: Of row base, with training and validation data.
-        output_dir: Folder of the runs, ROW-seedSEED.
+        output_dir: Folder of the runs, ROW-seedSEED, and of this recipe.
         rows: Names of rows, for example "A1"; None is all.
         seeds: Seeds of each row; None is the recipe's.
         **options: Of `training.train.train`: bf16, use_cpu.
+
+    Raises:
+        ValueError: If the recipe has no validation set, or the folder has rows of another recipe,
+            with which these cannot be compared.
     """
     output_dir = Path(output_dir)
+    if recipe.data_arguments("validation") is None:
+        raise ValueError("`validation_source` and `validation_target` must be given, got none.")
+    if (output_dir / RECIPE_FILE).is_file() and Recipe.load(output_dir) != recipe:
+        raise ValueError(
+            f"`output_dir` must be new, or of the same recipe, got {output_dir} with another. Pass "
+            "another folder."
+        )
+    output_dir.mkdir(parents=True, exist_ok=True)
+    recipe.save(output_dir)
     # all: refused before training
     planned = {name: scaled_recipe(name, recipe) for name in rows or ROWS}
     tokenizer = recipe.tokenizer or shared_tokenizer(recipe, output_dir)
@@ -138,13 +155,11 @@ def read_run(folder, recipe):
     """Results of a run if it has made the recipe's updates and was scored after them; None
     otherwise.
     """
-    results = {**_read(folder / TRAIN_RESULTS_FILE), **_read(folder / TEST_RESULTS_FILE)}
+    results = {}
+    for file in (TRAIN_RESULTS_FILE, TEST_RESULTS_FILE):
+        results |= read_json_if_any(folder / file)
     is_done = results.get("train_steps") == recipe.max_steps and "test_paper_bleu" in results
     return results if is_done else None
-
-
-def _read(path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def format_rows(recipe, output_dir):
@@ -240,10 +255,8 @@ def main():
         "--set", nargs="+", default=[], metavar="NAME=VALUE", help="other values of the recipe"
     )
     args = vars(parser.parse_args())
-    values = dict(pair.split("=", 1) for pair in args.pop("set"))
-    for name, value in values.items():
-        with contextlib.suppress(ValueError):  # text is no JSON
-            values[name] = json.loads(value)
+    pairs = (pair.split("=", 1) for pair in args.pop("set"))
+    values = {name: parse_value(name, value) for name, value in pairs}
     names = ("train_source", "train_target", "validation_source", "validation_target", "max_steps")
     values |= {name: value for name in names if (value := args.pop(name)) is not None}
     recipe = base_recipe(args.pop("recipe"), **values)

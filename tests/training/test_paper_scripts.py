@@ -225,6 +225,14 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path):
     written = weights.stat().st_mtime_ns
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
     assert weights.stat().st_mtime_ns == written
-    other = dataclasses.replace(recipe, dropout=0.3)
-    with pytest.raises(ValueError, match=r"dropout 0\.1 instead of 0\.3"):
-        train_rows(other, tmp_path, rows=["C1"], use_cpu=True)
+    for change in ({"dropout": 0.3}, {"num_beams": 1}, {"vocab_size": 310}):
+        other = dataclasses.replace(recipe, **change)
+        with pytest.raises(ValueError, match="`output_dir` must be new, or of the same recipe"):
+            train_rows(other, tmp_path, rows=["C2"], use_cpu=True)
+
+
+def test_rows_without_a_validation_set_are_refused_before_training(recipe, tmp_path):
+    alone = dataclasses.replace(recipe, validation_source=None, validation_target=None)
+    with pytest.raises(ValueError, match="`validation_source` and `validation_target` must be"):
+        train_rows(alone, tmp_path / "rows", rows=["base"], use_cpu=True)
+    assert not (tmp_path / "rows").exists()
