@@ -746,8 +746,6 @@ def main(argv=None):
     )
     parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
-    if (args.output / "gpu_report.json").exists():
-        parser.error("--output must be a folder without a report")
     if args.job:
         print(json.dumps(train_and_hash(**args.job)))
         return
@@ -756,6 +754,8 @@ def main(argv=None):
             parser.error("`--prepare` needs a trained model. Add --model FOLDER.")
         prepare(args.prepare, args.model)
         return
+    if (args.output / "gpu_report.json").exists():
+        parser.error("--output must be a folder without a report")
     report = run_sections(args.only, args.output, args.minutes, args.model)
     print(f"{args.output}/gpu_report.md; not reached: {', '.join(report['not_reached']) or 'none'}")
 

@@ -97,9 +97,6 @@ def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_pac
         {"extra_special_tokens": ["<2de>"]},
         {"additional_special_tokens": ["<2de>"]},
         {"mask_token": "<2de>"},
-        {"sep_token": "<2de>"},
-        {"cls_token": "<2de>"},
-        {"unk_token": "<2de>"},
     ],
     ids=lambda given: next(iter(given)),
 )

@@ -28,16 +28,6 @@ WORDS = (
     r"|\s+(?!\S)|\s+"
 )
 
-# Arguments of `from_pretrained` that add special tokens.
-_ADDING = {
-    "additional_special_tokens",
-    "cls_token",
-    "extra_special_tokens",
-    "mask_token",
-    "sep_token",
-    "unk_token",
-}
-
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages.
@@ -148,7 +138,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             FileNotFoundError: There is no tokenizer.json with a trained vocabulary. In this case
                 transformers alone would return an empty tokenizer.
         """
-        if _ADDING & kwargs.keys():
+        if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
             # The saved `split_special_tokens` may be True. The new tokens would then be read as
             # text.
             kwargs.setdefault("split_special_tokens", False)

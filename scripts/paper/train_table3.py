@@ -9,7 +9,9 @@ same command again keeps what is finished and resumes what is not.
 """
 
 import argparse
+import contextlib
 import dataclasses
+import json
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -26,7 +28,7 @@ from vaswani_transformer.files import (
 )
 from vaswani_transformer.inference import DECODING
 from vaswani_transformer.inference.evaluate import evaluate_to_files
-from vaswani_transformer.recipe import Recipe, get_recipe, parse_value
+from vaswani_transformer.recipe import Recipe, get_recipe
 from vaswani_transformer.training.train import train
 
 BASE = Path(__file__).with_name("recipes") / "multi30k-table3.yaml"
@@ -128,15 +130,12 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
     if recipe.data_arguments("validation") is None:
         raise ValueError("`validation_source` and `validation_target` must be given, got none.")
     if (output_dir / RECIPE_FILE).is_file() and Recipe.load(output_dir) != recipe:
-        raise ValueError(
-            f"`output_dir` must be new, or of the same recipe, got {output_dir} with another. Pass "
-            "another folder."
-        )
-    output_dir.mkdir(parents=True, exist_ok=True)
-    recipe.save(output_dir)
+        raise ValueError("`output_dir` must be new, or hold rows of the same recipe.")
     # all: refused before training
     planned = {name: scaled_recipe(name, recipe) for name in rows or ROWS}
     tokenizer = recipe.tokenizer or shared_tokenizer(recipe, output_dir)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    recipe.save(output_dir)
     for seed in seeds or [recipe.seed]:
         for name, row in planned.items():
             folder = output_dir / f"{name}-seed{seed}"
@@ -169,8 +168,9 @@ def format_rows(recipe, output_dir):
     """
     figures = {}
     for name in ROWS:
-        row = scaled_recipe(name, recipe) if any(Path(output_dir).glob(f"{name}-seed*")) else None
-        runs = [read_run(folder, row) for folder in sorted(Path(output_dir).glob(f"{name}-seed*"))]
+        folders = sorted(Path(output_dir).glob(f"{name}-seed*"))
+        row = scaled_recipe(name, recipe) if folders else None
+        runs = [read_run(folder, row) for folder in folders]
         if runs := [run for run in runs if run is not None]:
             perplexities = [run["last_eval_perplexity"] for run in runs]
             figures[name] = (
@@ -255,8 +255,10 @@ def main():
         "--set", nargs="+", default=[], metavar="NAME=VALUE", help="other values of the recipe"
     )
     args = vars(parser.parse_args())
-    pairs = (pair.split("=", 1) for pair in args.pop("set"))
-    values = {name: parse_value(name, value) for name, value in pairs}
+    values = dict(pair.split("=", 1) for pair in args.pop("set"))
+    for name, value in values.items():
+        with contextlib.suppress(ValueError):  # text is no JSON
+            values[name] = json.loads(value)
     names = ("train_source", "train_target", "validation_source", "validation_target", "max_steps")
     values |= {name: value for name in names if (value := args.pop(name)) is not None}
     recipe = base_recipe(args.pop("recipe"), **values)

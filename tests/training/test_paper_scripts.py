@@ -227,7 +227,9 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path):
     assert weights.stat().st_mtime_ns == written
     for change in ({"dropout": 0.3}, {"num_beams": 1}, {"vocab_size": 310}):
         other = dataclasses.replace(recipe, **change)
-        with pytest.raises(ValueError, match="`output_dir` must be new, or of the same recipe"):
+        with pytest.raises(
+            ValueError, match="`output_dir` must be new, or hold rows of the same recipe"
+        ):
             train_rows(other, tmp_path, rows=["C2"], use_cpu=True)
 
 
@@ -236,3 +238,9 @@ def test_rows_without_a_validation_set_are_refused_before_training(recipe, tmp_p
     with pytest.raises(ValueError, match="`validation_source` and `validation_target` must be"):
         train_rows(alone, tmp_path / "rows", rows=["base"], use_cpu=True)
     assert not (tmp_path / "rows").exists()
+
+
+def test_a_row_that_does_not_scale_leaves_no_recipe_behind(recipe, tmp_path):
+    with pytest.raises(ValueError, match="must scale"):
+        train_rows(dataclasses.replace(recipe, dropout=0.9), tmp_path, rows=["D2"], use_cpu=True)
+    assert not (tmp_path / "recipe.json").exists()

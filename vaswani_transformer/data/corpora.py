@@ -408,12 +408,12 @@ def _store(
         **options: Further arguments of `read`.
     """
     # `from_generator` hashes all arguments of `read` to find the cache file. All functions that are
-    # passed as `read` ignore the argument `known`. `known` is passed only so that the hash changes
-    # when a file changes.
+    # passed as `read` ignore the argument `known_files`. It is passed only so that the hash changes
+    # when a file changes. In 0.2.0, which read other columns, it had another name.
     known = tuple(
         (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files
     )
-    arguments = {"paths": tuple(map(str, files)), "known": known, **options}
+    arguments = {"paths": tuple(map(str, files)), "known_files": known, **options}
     try:
         return datasets.Dataset.from_generator(
             read, features=_TEXT, cache_dir=cache_dir, gen_kwargs=arguments

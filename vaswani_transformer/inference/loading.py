@@ -96,9 +96,11 @@ def load_for_inference(
     try:
         model = VaswaniTransformerForConditionalGeneration.from_pretrained(name)
     except RuntimeError as error:
+        if "mismatched" not in str(error):
+            raise
         raise ValueError(
             f"`model` must have tensors of the shapes that its config.json gives, got {name}. "
-            f"Check whether files of another model lie in it. ({error})"
+            "Check whether files of another model lie in it."
         ) from error
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)

@@ -149,9 +149,9 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
 
     Args:
         inputs: Snapshot files and model folders, or the folder of one run. The recipe of a run says
-            how many of its newest snapshots are averaged; a run without a recipe has all of them
-            averaged, which are more than its `num_averaged_snapshots` if checkpoints need them. If
-            the run has no snapshots, its resumable checkpoints are averaged.
+            how many of its newest snapshots are averaged. Without a recipe, all its snapshots are
+            averaged. There may be more of them than `num_averaged_snapshots`, because a resume can
+            need older ones. If the run has no snapshots, its resumable checkpoints are averaged.
         output_dir: New or empty folder. It gets the mean weights, and the configs, tokenizer, code
             and recipe of the last input's model.
 
