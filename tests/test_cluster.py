@@ -45,10 +45,16 @@ def started(monkeypatch):
 
 @pytest.fixture
 def slurm(tmp_path):
-    """Function that starts the script with a `srun` and `scontrol` that record their arguments."""
+    """Function that starts the script with `srun`, `scontrol` and `scancel` that record their
+    arguments. `scancel` sends SIGUSR1 to `srun`, so that it is not confused with a `kill` of it.
+    """
 
     def start(srun="exit 0", **environment):
-        tools = {"srun": srun, "scontrol": '[ "$1" != show ] || printf "node-a\\nnode-b\\n"'}
+        tools = {
+            "srun": srun,
+            "scontrol": '[ "$1" != show ] || printf "node-a\\nnode-b\\n"',
+            "scancel": f'kill -USR1 "$(cat "{tmp_path}/srun.pid")"',
+        }
         for name, does in tools.items():
             text = (
                 f'#!/usr/bin/env bash\nprintf "%s\\n" "{name} $*" >> "{tmp_path}/calls"\n{does}\n'
@@ -101,7 +107,8 @@ def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(slurm, starte
 def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slurm):
     write = 'printf "%s\\n" {} >> "$(dirname "$0")/calls"'.format
     training = (
-        f"trap '{write('stopped')}; exit 130' TERM\n{write('ready')}\n"
+        'echo $$ > "$(dirname "$0")/srun.pid"\n'
+        f"trap '{write('stopped')}; exit 130' USR1\n{write('ready')}\n"
         "while true; do sleep 0.05; done"
     )
     job = slurm(srun=training)
@@ -111,7 +118,7 @@ def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slur
         time.sleep(0.05)
     job.send_signal(signal.SIGTERM)
     job.wait(30)
-    assert slurm.calls()[-2:] == ["stopped", "scontrol requeue 7"]
+    assert slurm.calls()[-3:] == ["scancel --signal=TERM 7.0", "stopped", "scontrol requeue 7"]
 
 
 # ---- README ----

@@ -215,7 +215,9 @@ def locking(folder: Path) -> Iterator[None]:
         ValueError: Another process has locked the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / ".lock")
+    lock = FileLock(
+        folder / ".lock", fallback_to_soft=False
+    )  # a soft lock outlives a killed process
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
@@ -224,8 +226,8 @@ def locking(folder: Path) -> Iterator[None]:
             "is writing it now. Wait for its end, stop it, or pass another folder."
         ) from error
     except OSError as error:
-        has_no_locks = error.errno == errno.ENOLCK  # some network file systems have none
-        if not has_no_locks:
+        # Some network file systems have no locks.
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS):
             raise
     try:
         yield

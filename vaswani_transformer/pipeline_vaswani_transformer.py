@@ -502,7 +502,6 @@ class Batching:
         for name, size in (
             ("max_tokens_per_batch", self.max_tokens),
             ("batch_size", self.max_sentences),
-            ("batch_size", self.pool_size),
         ):
             if size is not None and size < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")

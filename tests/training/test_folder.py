@@ -1,5 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import errno
+import os
 from unittest import mock
 
 import pytest
@@ -29,7 +31,7 @@ def test_output_dir_may_hold_foreign_files(tmp_path):
 @pytest.mark.parametrize(
     ("other", "overwrite", "message"),
     [
-        (RECIPE, True, "`overwrite` and `resume` must not both be set"),
+        (RECIPE, True, "`overwrite` must not be set with `resume`"),
         (get_recipe("quickstart", d_model=64), False, "d_model 128 instead of 64"),
     ],
 )
@@ -37,6 +39,15 @@ def test_resume_refuses_another_recipe_and_overwriting(tmp_path, other, overwrit
     RECIPE.save(tmp_path)
     with pytest.raises(ValueError, match=message):
         check_output_dir(tmp_path, other, overwrite=overwrite, resume=True)
+
+
+def test_a_restart_by_torchrun_does_not_overwrite_what_the_run_has_made(tmp_path, monkeypatch):
+    RECIPE.save(tmp_path)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    check_output_dir(tmp_path, RECIPE, overwrite=True, resume=False)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with pytest.raises(ValueError, match="nor when torchrun restarts a run"):
+        check_output_dir(tmp_path, RECIPE, overwrite=True, resume=False)
 
 
 def test_run_that_is_a_link_as_a_whole_may_be_resumed(tmp_path):
@@ -59,6 +70,20 @@ def test_folder_takes_one_training_at_a_time(tmp_path):
         (tmp_path / "run" / "recipe.json").touch()
     with locking(tmp_path / "run"):
         pass
+
+
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS])
+def test_folder_without_locks_gets_no_marker_that_outlives_a_killed_process(
+    tmp_path, monkeypatch, error
+):
+    def refuse(*_):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with locking(tmp_path / "run"):
+        assert [path.name for path in (tmp_path / "run").iterdir()] in ([], [".lock"])
+        with locking(tmp_path / "run"):
+            pass
 
 
 def test_folder_that_nothing_was_written_to_is_not_left(tmp_path):

@@ -99,8 +99,7 @@ def load_for_inference(
         if "mismatched" not in str(error):
             raise
         raise ValueError(
-            f"`model` must have tensors of the shapes that its config.json gives, got {name}. "
-            "Check whether files of another model lie in it."
+            f"`model` must have tensors of the shapes that its config.json gives, got {name}."
         ) from error
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)

@@ -424,9 +424,11 @@ def check_output_dir(
         FileNotFoundError: If the folder has parts of a run to resume, but no recipe.
     """
     output_dir = Path(output_dir)
-    if overwrite and resume:
+    # torchrun starts the same command again after a lost process.
+    is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+    if overwrite and (resume or is_restart):
         raise ValueError(
-            "`overwrite` and `resume` must not both be set, got both. Choose one of them."
+            "`overwrite` must not be set with `resume`, nor when torchrun restarts a run. Drop it."
         )
     if overwrite or not run_files(output_dir):
         return
