@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 
 from vaswani_transformer.training import checkpoints
 from vaswani_transformer.training.checkpoints import (
+    best_checkpoint,
     clear_staging,
     find_checkpoint,
     list_checkpoints,
@@ -118,3 +119,15 @@ def test_rotation_never_deletes_the_newest_that_is_whole_nor_the_best(tmp_path, 
     assert [path.name for path in list_checkpoints(tmp_path)] == [
         f"checkpoint-{step}" for step in left
     ]
+
+
+def test_best_checkpoint_is_found_where_the_run_is_now(tmp_path):
+    newest, best = tmp_path / "checkpoint-4", tmp_path / "checkpoint-2"
+    newest.mkdir()
+    state = newest / "trainer_state.json"
+    state.write_text('{"best_model_checkpoint": "/old/place/checkpoint-2"}')
+    assert best_checkpoint(newest) is None
+    best.mkdir()
+    assert best_checkpoint(newest) == str(best)
+    state.write_text('{"best_model_checkpoint": null}')
+    assert best_checkpoint(newest) is None
