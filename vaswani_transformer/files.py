@@ -215,9 +215,8 @@ def locking(folder: Path) -> Iterator[None]:
         ValueError: Another process has locked the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(
-        folder / ".lock", fallback_to_soft=False
-    )  # a soft lock outlives a killed process
+    # A soft lock is a file, which a killed process would leave behind.
+    lock = FileLock(folder / ".lock", fallback_to_soft=False)
     try:
         lock.acquire(blocking=False)
     except Timeout as error:

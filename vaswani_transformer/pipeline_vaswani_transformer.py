@@ -780,9 +780,10 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
 
 
 def check_sizes(texts: list[str]) -> None:
-    """Raise ValueError if a text has more than 65,536 bytes, or half of a character.
+    """Raise ValueError if a text has more than 65,536 bytes, or a lone surrogate.
 
-    For example, it is a whole file without line breaks, which would take far too long to translate.
+    A text that is too long may be a whole file without line breaks. It would take far too long to
+    translate.
     """
     for text in texts:
         size = len(text.encode())
