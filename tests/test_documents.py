@@ -467,6 +467,11 @@ def test_shouted_pieces_come_back_as_capitals(saying):
     ("text", "said", "expected"),
     [
         ("你好。再见！", {"你好。": "Hello.", "再见！": "Goodbye!"}, "Hello. Goodbye!"),
+        (
+            "你好\U0001f600再见\U0001f600",
+            {"你好": "Hello", "再见": "Goodbye"},
+            "Hello \U0001f600 Goodbye \U0001f600",
+        ),
         ("「はい。」元気？", {"「はい。」元気？": "Yes. How are you?"}, "Yes. How are you?"),
         ("你好。再见！", {"你好。": "今日は。", "再见！": "さようなら！"}, "今日は。さようなら！"),
         ("Hi. Bye!", {"Hi.": "你好。", "Bye!": "再见！"}, "你好。 再见！"),

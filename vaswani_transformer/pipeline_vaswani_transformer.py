@@ -502,6 +502,7 @@ class Batching:
         for name, size in (
             ("max_tokens_per_batch", self.max_tokens),
             ("batch_size", self.max_sentences),
+            ("batch_size", self.pool_size),
         ):
             if size is not None and size < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")
@@ -1066,8 +1067,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if _UNBATCHED & options.keys() or (batch_size is None and not self._is_ours):
             return Batching(max_sentences=1, pool_size=1)
         if batch_size is not None:
-            pool_size = min(_POOL, 16 * batch_size)
-            return Batching(max_tokens=None, max_sentences=batch_size, pool_size=pool_size)
+            return Batching(None, batch_size, min(_POOL, 16 * batch_size))
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
         pool_size = _POOL if is_sized else 1
         return Batching(_TOKENS_PER_BATCH, max_sentences, pool_size)

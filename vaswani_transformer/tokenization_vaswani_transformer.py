@@ -38,9 +38,10 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     characters that are rare in the training text. tokenizer.json and tokenizer_config.json define
     the tokenizer completely: without this package, `AutoTokenizer` gives the same ids.
 
-    The characters `</s>` in a text are read as text until you add a special token. From then on all
-    special tokens in a text are read as tokens, and the white space next to them is dropped. White
-    space next to ordinary tokens, added by `add_tokens`, is kept.
+    The characters `</s>` in a text are read as text until you add a special token, by `add_tokens`,
+    `extra_special_tokens` or `mask_token`. From then on all special tokens in a text are read as
+    tokens, and the white space next to them is dropped. White space next to ordinary tokens, added
+    by `add_tokens`, is kept.
 
     Deviation: the paper does not say how its text was tokenized before the byte-pair encoding.
     Byte-level BPE needs no language-specific pre-tokenizer.

@@ -20,7 +20,6 @@ from tables import VARIATIONS, align_columns, wrap
 from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.data import corpus_sentences, load_corpus, train_tokenizer
 from vaswani_transformer.files import (
-    RECIPE_FILE,
     TEST_RESULTS_FILE,
     TOKENIZER_FILES,
     TRAIN_RESULTS_FILE,
@@ -28,8 +27,8 @@ from vaswani_transformer.files import (
 )
 from vaswani_transformer.inference import DECODING
 from vaswani_transformer.inference.evaluate import evaluate_to_files
-from vaswani_transformer.recipe import Recipe, get_recipe
-from vaswani_transformer.training.train import train
+from vaswani_transformer.recipe import get_recipe
+from vaswani_transformer.training.train import check_output_dir, train
 
 BASE = Path(__file__).with_name("recipes") / "multi30k-table3.yaml"
 ROWS = {variation.name: variation for variation in VARIATIONS}
@@ -103,13 +102,18 @@ def _scaled_rate(name, own, row, base):
     return rate
 
 
-def shared_tokenizer(recipe, output_dir):
-    """Folder of the vocabulary that all rows share, trained once."""
-    folder = output_dir / "tokenizer"
+def run_recipe(folder, recipe):
+    """Recipe of the run in a folder ROW-seedSEED."""
+    name, seed = folder.name.split("-seed")
+    tokenizer = recipe.tokenizer or str(folder.parent / "tokenizer")
+    return dataclasses.replace(scaled_recipe(name, recipe), seed=int(seed), tokenizer=tokenizer)
+
+
+def train_shared_tokenizer(recipe, folder):
+    """Trains the vocabulary that all rows share, once."""
     if not all((folder / name).is_file() for name in TOKENIZER_FILES):
         sentences = corpus_sentences(load_corpus(**recipe.data_arguments("train")))
         train_tokenizer(sentences=sentences, vocab_size=recipe.vocab_size).save_pretrained(folder)
-    return str(folder)
 
 
 def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
@@ -117,48 +121,47 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
 
     Args:
         recipe: Of row base, with training and validation data.
-        output_dir: Folder of the runs, ROW-seedSEED, and of this recipe.
+        output_dir: Folder of the runs, ROW-seedSEED.
         rows: Names of rows, for example "A1"; None is all.
         seeds: Seeds of each row; None is the recipe's.
         **options: Of `training.train.train`: bf16, use_cpu.
 
     Raises:
-        ValueError: If the recipe has no validation set, or the folder has rows of another recipe,
-            with which these cannot be compared.
+        ValueError: If the recipe has no validation set, or the folder has a row of another recipe,
+            with which the new rows cannot be compared.
     """
     output_dir = Path(output_dir)
     if recipe.data_arguments("validation") is None:
         raise ValueError("`validation_source` and `validation_target` must be given, got none.")
-    if (output_dir / RECIPE_FILE).is_file() and Recipe.load(output_dir) != recipe:
-        raise ValueError("`output_dir` must be new, or hold rows of the same recipe.")
-    # all: refused before training
-    planned = {name: scaled_recipe(name, recipe) for name in rows or ROWS}
-    tokenizer = recipe.tokenizer or shared_tokenizer(recipe, output_dir)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    recipe.save(output_dir)
-    for seed in seeds or [recipe.seed]:
-        for name, row in planned.items():
-            folder = output_dir / f"{name}-seed{seed}"
-            row = dataclasses.replace(row, seed=seed, tokenizer=tokenizer)
-            is_done = read_run(folder, row) is not None
-            # Returns at once if the row is trained, and refuses another recipe.
-            train(row, folder, resume=True, **options)
-            if not is_done:
-                device = "cpu" if options.get("use_cpu") else None
-                decoding = {option: getattr(row, option) for option in DECODING}
-                corpus = row.data_arguments("validation")
-                evaluate_to_files(folder, corpus, device=device, **decoding)
+    folders = [
+        output_dir / f"{name}-seed{seed}"
+        for seed in seeds or [recipe.seed]
+        for name in rows or ROWS
+    ]
+    # Every row is checked before one is trained.
+    for folder in [*output_dir.glob("*-seed*"), *folders]:
+        check_output_dir(folder, run_recipe(folder, recipe), overwrite=False, resume=True)
+    if recipe.tokenizer is None:
+        train_shared_tokenizer(recipe, output_dir / "tokenizer")
+    for folder in folders:
+        row = run_recipe(folder, recipe)
+        train(row, folder, resume=True, **options)
+        if read_run(folder, row) is None:
+            device = "cpu" if options.get("use_cpu") else None
+            decoding = {option: getattr(row, option) for option in DECODING}
+            evaluate_to_files(folder, row.data_arguments("validation"), device=device, **decoding)
 
 
 def read_run(folder, recipe):
-    """Results of a run if it has made the recipe's updates and was scored after them; None
+    """Results of a run if it has made the recipe's updates and was scored with its search; None
     otherwise.
     """
     results = {}
     for file in (TRAIN_RESULTS_FILE, TEST_RESULTS_FILE):
         results |= read_json_if_any(folder / file)
-    is_done = results.get("train_steps") == recipe.max_steps and "test_paper_bleu" in results
-    return results if is_done else None
+    is_trained = results.get("train_steps") == recipe.max_steps
+    is_scored = all(results.get(f"test_{key}") == getattr(recipe, key) for key in DECODING)
+    return results if is_trained and is_scored else None
 
 
 def format_rows(recipe, output_dir):
@@ -169,42 +172,35 @@ def format_rows(recipe, output_dir):
     figures = {}
     for name in ROWS:
         folders = sorted(Path(output_dir).glob(f"{name}-seed*"))
-        row = scaled_recipe(name, recipe) if folders else None
-        runs = [read_run(folder, row) for folder in folders]
-        if runs := [run for run in runs if run is not None]:
-            perplexities = [run["last_eval_perplexity"] for run in runs]
+        runs = [read_run(folder, run_recipe(folder, recipe)) for folder in folders]
+        if runs := [run for run in runs if run]:
             figures[name] = (
-                row,
+                scaled_recipe(name, recipe),
                 runs[0]["num_parameters"],
-                perplexities,
+                [run["last_eval_perplexity"] for run in runs],
                 [run["test_paper_bleu"] for run in runs],
             )
     lines = [
         [
             *"row N d_model d_ff h d_k d_v P_drop eps_ls updates params seeds".split(),
-            *("PPL", "to base", "paper's", "BLEU", "to base", "paper's"),
+            "PPL",
+            "to base",
+            "paper's",
+            "BLEU",
+            "to base",
+            "paper's",
         ]
     ]
     for name, (row, num_parameters, perplexities, bleus) in figures.items():
         config = row.model_config()
-        sizes = (
-            config.num_encoder_layers,
-            config.d_model,
-            config.d_ff,
-            config.num_heads,
-            config.d_k,
-            config.d_v,
-        )
         cells = [
             name,
-            *map(str, sizes),
+            *[str(getattr(config, size)) for size in SIZES if size != "num_decoder_layers"],
             f"{config.dropout:g}",
             f"{row.label_smoothing_factor:g}",
             f"{row.max_steps:,}",
-        ]
-        cells += [
             f"{num_parameters:,}",
-            str(len(bleus)),
+            f"{len(bleus)}",
             _mean(perplexities, 2),
             "",
             "",

@@ -54,6 +54,8 @@ def test_a_generator_is_read_as_its_results_are_asked_for(both, batch_size, num_
     texts = (read.append(text) or text for text in ["A dog.", "Two women.", "A book."])
     next(both[0](texts, batch_size=batch_size))
     assert len(read) == num_read
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1, got -1"):
+        both[0](texts, batch_size=-1)
 
 
 @pytest.mark.parametrize(

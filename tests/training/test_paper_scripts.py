@@ -225,12 +225,19 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path):
     written = weights.stat().st_mtime_ns
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
     assert weights.stat().st_mtime_ns == written
-    for change in ({"dropout": 0.3}, {"num_beams": 1}, {"vocab_size": 310}):
+    for change in ({"dropout": 0.3}, {"vocab_size": 310}):
         other = dataclasses.replace(recipe, **change)
-        with pytest.raises(
-            ValueError, match="`output_dir` must be new, or hold rows of the same recipe"
-        ):
+        with pytest.raises(ValueError, match=f"must be the one of the run.*{next(iter(change))}"):
             train_rows(other, tmp_path, rows=["C2"], use_cpu=True)
+    assert not (tmp_path / "C2-seed0").exists()
+    for change in ({"num_beams": 1}, {"max_steps": 4}):  # their figures are not those of the rows
+        lines = format_rows(dataclasses.replace(recipe, **change), tmp_path).splitlines()
+        assert lines[1] == ""
+    less_memory = dataclasses.replace(recipe, max_padded_tokens_per_device=150, num_beams=1)
+    train_rows(less_memory, tmp_path, rows=["C1"], use_cpu=True)
+    assert [line.split()[0] for line in format_rows(less_memory, tmp_path).splitlines()[1:2]] == [
+        "C1"
+    ]
 
 
 def test_rows_without_a_validation_set_are_refused_before_training(recipe, tmp_path):
@@ -240,7 +247,10 @@ def test_rows_without_a_validation_set_are_refused_before_training(recipe, tmp_p
     assert not (tmp_path / "rows").exists()
 
 
-def test_a_row_that_does_not_scale_leaves_no_recipe_behind(recipe, tmp_path):
+def test_a_row_that_is_refused_leaves_nothing_behind(recipe, tmp_path):
     with pytest.raises(ValueError, match="must scale"):
         train_rows(dataclasses.replace(recipe, dropout=0.9), tmp_path, rows=["D2"], use_cpu=True)
-    assert not (tmp_path / "recipe.json").exists()
+    mistyped = dataclasses.replace(recipe, train_source="nowhere.en")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        train_rows(mistyped, tmp_path, rows=["base"], use_cpu=True)
+    assert not list(tmp_path.iterdir())

@@ -424,7 +424,8 @@ def check_output_dir(
         FileNotFoundError: If the folder has parts of a run to resume, but no recipe.
     """
     output_dir = Path(output_dir)
-    # torchrun starts the same command again after a lost process.
+    # torchrun starts the same command again after a lost process, and counts such restarts on the
+    # process's own machine.
     is_restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
     if overwrite and (resume or is_restart):
         raise ValueError(
