@@ -2,4 +2,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The package's version, readable without importing torch."""
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.3.0"
