@@ -21,6 +21,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+import yaml
+
 NAME = r"(?:datasets/)?[\w.-]+/[\w.-]+"
 API = rf"/api/(?:models/|(?=datasets/))({NAME})"
 
@@ -169,11 +171,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def validate(self):
         card = json.loads(self.body)["content"]
-        errors = (
-            []
-            if "license: nonsense" not in card
-            else [{"message": '"license" must be one of [...]'}]
-        )
+        errors = []
+        if "license: nonsense" in card:
+            errors.append({"message": '"license" must be one of [...]'})
+        front_matter = card.split("---")[1] if card.startswith("---") else ""
+        languages = (yaml.safe_load(front_matter) or {}).get("language") or []
+        languages = [languages] if isinstance(languages, str) else languages
+        if not all(re.fullmatch("[a-z]{2,3}", language) for language in languages):
+            errors.append({"message": '"language[0]" with value is not valid'})
         self.send({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def info(self, name, revision="main"):

@@ -52,14 +52,17 @@ _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 # Closing marks may come between the end of a sentence and white space. Opening marks may come
 # between white space and the beginning of a sentence.
-_CLOSING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb)\\]\u300d\u300f\uff09\u3011\u300b"
-_OPENING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
+_CLOSING = (
+    "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb)\\]\u3009\u300b\u300d\u300f\u3011\uff09\uff3d\uff63"
+)
+_OPENING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u00a1\u00bf(\\[\u3008\u300a\u300c\u300e\u3010\uff08\uff3b\uff62"  # noqa: E501
 # Possible boundaries between sentences. `_sentences` decides which of them are real.
 _BETWEEN = re.compile(
     rf"""
     # White space, with closing marks before it and opening marks after it: '"Stop!" "Why?"'.
-    # The group is the first letter or digit of the next sentence.
-    (?<=[{_ENDS}{_WIDE_ENDS}]) [{_CLOSING}]* \s+ (?=[{_OPENING}]*([^\W_]))
+    # The group is the first letter or digit of the next sentence. A date such as "2024. 3. 15." is
+    # one sentence.
+    (?<=[{_ENDS}{_WIDE_ENDS}]) (?!(?<=\d\.)\s+\d) [{_CLOSING}]* \s+ (?=[{_OPENING}]*([^\W_]))
     # Directly after a Chinese or Japanese end mark, which needs no white space after it.
     | (?<=[{_WIDE_ENDS}]) (?=[^\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])
     """,
@@ -67,23 +70,28 @@ _BETWEEN = re.compile(
 )
 # `_AFTER_CUT` is trimmed from the start of a piece that follows a separator, and `_BEFORE_CUT` from
 # the end of a piece that precedes one. `_BEFORE_CUT` is matched against the reversed piece.
-_AFTER_CUT = re.compile(rf"[\s,;:=>\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
-_BEFORE_CUT = re.compile(rf"[\s:=<\uff1a{_OPENING}]*")
-_ABBREVIATIONS = (
-    "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs "
-    "etc cf approx Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr "
-    "Str Tel Abb Abs Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle "
-    "MM env janv févr avr juill déc Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw "
-    "godz ul г гг тыс млн млрд руб ул"
+# A quotation mark between white space and a letter is not trimmed, because it opens a quotation.
+_AFTER_CUT = re.compile(
+    rf"[{_CLOSING}]*(?:[{_CLOSING}](?!\w)|[\s,;:=>\u3001\u060c\uff0c\uff1b\uff1a])*"
 )
+_BEFORE_CUT = re.compile(rf"[\s:=<\uff1a{_OPENING}]*")
+_ABBREVIATIONS = """
+Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs etc cf
+approx Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr Str Tel Abb Abs Bd
+bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle MM env janv févr avr juill déc
+Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw godz ul г гг тыс млн млрд руб ул EE
+av al fig nr vol prof dr sr sra Vgl Tsd проф стр TP PGS Rs Jl डॉ ดร
+""".split()
 # Matches if the full stop at the end of a text does not end a sentence.
 _NO_END = re.compile(
     rf"""
-    (?<![^\s.(\["'\u201e\u201c-])  # the beginning of a word
+    (?<![^\s.{_OPENING}\u2013\u2014-])  # the beginning of a word
     (?:
-        [^\W\d\uac00-\ud7a3]  # a single letter: "J. S."; a Korean syllable may be a word
-        | (?<![.,$])\d{{1,2}}  # a number of one or two digits: "am 3." but not "1.50."
-        | {_ABBREVIATIONS.replace(" ", "|")}  # "Dr."
+        # A single letter: "J. S." But not in "don't.", and a Korean syllable may be a word.
+        (?<!\w['\u2019]) [^\W\d\uac00-\ud7a3] | [A-Z\u00c0-\u00de]
+        | (?<![.,$])\d{{1,3}}  # a number of up to three digits: "am 3." but not "1.50."
+        | [IVX]{{2,}}  # a Roman numeral: "Karel IV."
+        | {"|".join(_ABBREVIATIONS)}  # "Dr."
     )
     \.$
     """,
@@ -93,7 +101,7 @@ _NO_END = re.compile(
 # Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
 # characters and broken characters.
 _SIGNS = re.compile(
-    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
+    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese,
@@ -103,14 +111,14 @@ _UNSPACED = re.compile(
     "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
 )
 # Languages whose letters Python converts wrongly between upper and lower case: Turkish,
-# Azerbaijani, Crimean Tatar and Georgian.
-_OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|crh|ka|kat|geo)(?![a-z])")
+# Azerbaijani, Crimean Tatar, Gagauz, Karakalpak, Georgian and Cherokee.
+_OWN_CASE = re.compile("(?i)(?<![a-z])(tr|tur|az|aze|azb|azj|crh|gag|kaa|ka|kat|geo|chr)(?![a-z])")
 # Korean has spaces between words, but its particles directly follow a name or a URL.
 _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdf]")
 
 # Parts that must not be translated. Addresses may contain letters of scripts with spaces between
 # words, but no Chinese characters, since these may follow an address without a space.
-_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f\u05d0-\u05ea\u0620-\u06d3\u06d5-\u0963\u0966-\u0dff"
+_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f\u0531-\u0587\u05d0-\u05ea\u0620-\u06d3\u06d5-\u0963\u0966-\u0dff\u10a0-\u10ff\u1200-\u135f\u1e00-\u1fff\u200c"  # noqa: E501
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
@@ -163,9 +171,10 @@ def split_text(text: str) -> list[str]:
     Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
     ellipsis ends a sentence if it is followed by white space and then by a digit or a letter that
     is not lowercase. Quotation marks and brackets may surround the white space. But a full stop
-    after a number of one or two digits, a single letter or a common abbreviation does not end a
-    sentence. The marks `。！？｡` need no white space after them, but end no sentence before a
-    closing mark. Nothing inside a URL, a placeholder or a tag ends a sentence.
+    after a number of up to three digits, a Roman numeral, a single letter or a common abbreviation
+    does not end a sentence, nor does one between two numbers. The marks `。！？｡` need no white
+    space after them, but end no sentence before a closing mark. Nothing inside a URL, a placeholder
+    or a tag ends a sentence.
 
     A list mark at the beginning of a line belongs to no sentence. "2." is a list mark if another
     line begins with "1." or "3."
@@ -602,7 +611,7 @@ def _translation_of_piece(piece: Sentence) -> str:
     if piece.text[-1] in _ENDS + _WIDE_ENDS:
         return text
     last = text[-1:]
-    has_one_stop = last in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != last
+    has_one_stop = last in ".\u3002\u0964\u06d4\u0589\u1362\u104b\u17d4" and text[-2:-1] != last
     if has_one_stop and not _NO_END.search(text[-12:]):
         return text[:-1]
     return text

@@ -82,6 +82,8 @@ def files(tmp_path, monkeypatch):
         ("你好，世界。", "你好世界"),
         (" ?! ", "?!"),
         ("…", "…"),
+        ("Vie\u0323\u0302t Nam", "việtnam"),  # decomposed letters
+        ("\u1112\u1161\u11ab", "한"),
         ("\u3000 ", ""),
     ],
 )

@@ -62,6 +62,10 @@ WITHOUT_SPACES = {
     "tha_Thai": ("หมาสองตัววิ่งอยู่ในสวน", "แมวสองตัววิ่งอยู่ในสวน", "char"),
     "lo": ("ຜູ້ຊາຍກຳລັງອ່ານປຶ້ມ", "ຜູ້ຍິງກຳລັງອ່ານປຶ້ມ", "char"),
     "km-KH": ("បុរសម្នាក់កំពុងអានសៀវភៅ", "ស្ត្រីម្នាក់កំពុងអានសៀវភៅ", "char"),
+    "wuu_Hans": ("伊拉辣公園里踢球", "阿拉辣公園里踢球", "zh"),
+    "bod_Tibt": ("ངས་དེབ་ཀློག་གི་ཡོད།", "ཁོས་དེབ་ཀློག་གི་ཡོད།", "char"),
+    "dz": ("ང་ལུ་དེབ་གཅིག་ཡོད།", "ཁོ་ལུ་དེབ་གཅིག་ཡོད།", "char"),
+    "shn_Mymr": ("ၵူၼ်းၸၢႆးဢၢၼ်ႇပပ်ႉယူႇ", "ၵူၼ်းယိင်းဢၢၼ်ႇပပ်ႉယူႇ", "char"),
     "mya": ("လူတစ်ယောက်စာအုပ်ဖတ်နေသည်", "မိန်းမတစ်ယောက်စာအုပ်ဖတ်နေသည်", "char"),
 }
 
@@ -102,7 +106,14 @@ def test_scores_are_those_of_13a_when_words_have_spaces_between_them(language):
 
 @pytest.mark.parametrize(
     ("long", "short"),
-    [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr"), ("ita", "it")],
+    [
+        ("deu_Latn", "de"),
+        ("ger", "de"),
+        ("fra", "fr"),
+        ("fre-CA", "fr"),
+        ("ita", "it"),
+        ("est_Latn", "et"),
+    ],
 )
 def test_paper_bleu_is_that_of_the_language_when_its_code_is_long(long, short):
     pair = ["Das Text-Format ist's, dell'arte."], [["Das Bild-Format ist's, dell'arte."]]

@@ -49,7 +49,7 @@ _ASCII_PUNCTUATION = bytes(code for code in range(128) if not chr(code).isalnum(
 
 
 def normalize_text(text: str) -> str:
-    """Return the letters, digits and combining marks of a text, case-folded.
+    """Return the letters, digits and combining marks of a text, case-folded and composed (NFC).
 
     If a text such as "?!" has none of these, return it without the white space around it.
 
@@ -58,7 +58,8 @@ def normalize_text(text: str) -> str:
         'the2ndcafé'
     """
     # Remove ASCII punctuation as bytes, which is fast. Most texts have no other punctuation.
-    kept = text.casefold().encode().translate(None, _ASCII_PUNCTUATION).decode()
+    composed = unicodedata.normalize("NFC", text.casefold())
+    kept = composed.encode().translate(None, _ASCII_PUNCTUATION).decode()
     if not kept.isalnum():
         kept = "".join(
             character

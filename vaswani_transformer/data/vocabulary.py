@@ -29,7 +29,7 @@ LOOKALIKES = {
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
     "-": "\u2010\u2011",
     " ": "\t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",  # noqa: E501
-    "": "\u00ad\u200b\u200c\u2060\ufeff",
+    "": "\u00ad\u200b\u2060\ufeff",
 }
 for _code in range(ord("!"), ord("~") + 1):
     # Each of these characters has a full-width form.

@@ -29,6 +29,7 @@ from ..files import (
 from ..inference import DECODING, METRICS
 from ..inference.evaluate import describe_corpus, describe_search, metric_names
 from ..inference.loading import is_hub_id
+from ..inference.metrics import base_language
 from ..recipe import BUILTIN_LICENSE, Recipe, as_list
 
 logger = logging.get_logger(__name__)
@@ -78,8 +79,9 @@ def make_card(
     search = read_json_if_any(folder / GENERATION_CONFIG_NAME)
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
+            # The Hub refuses codes with a region or a script.
             language=[
-                language
+                base_language(language)
                 for language in (recipe.source_language, recipe.target_language)
                 if language
             ]

@@ -59,16 +59,18 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 # characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
 # Languages that put no spaces between words, and that sacreBLEU has no tokenizer for.
-_SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
-# Maps three-letter codes to two-letter codes, for languages with special rules in some metric.
+_SPLIT_INTO_CHARACTERS = "bo km lo my th".split()
+# For languages with special rules in some metric: maps three-letter codes to two-letter codes, and
+# languages to a language that is split in the same way.
 _SHORT_CODES = dict(
     pair.split(":")
-    for pair in (
-        "chi:zh cmn:zh yue:zh zho:zh jpn:ja kor:ko khm:km lao:lo bur:my mya:my tha:th deu:de "
-        "ger:de fra:fr fre:fr ita:it spa:es por:pt hun:hu slv:sl slk:sk slo:sk ron:ro rum:ro "
-        "nld:nl dut:nl ces:cs cze:cs pol:pl rus:ru swe:sv fin:fi ell:el gre:el isl:is ice:is "
-        "lav:lv cat:ca gle:ga tam:ta lit:lt"
-    ).split()
+    for pair in """
+chi:zh cmn:zh yue:zh zho:zh jpn:ja kor:ko khm:km lao:lo bur:my mya:my tha:th deu:de ger:de fra:fr
+fre:fr ita:it spa:es por:pt hun:hu slv:sl slk:sk slo:sk ron:ro rum:ro nld:nl dut:nl ces:cs cze:cs
+pol:pl rus:ru swe:sv fin:fi ell:el gre:el isl:is ice:is lav:lv cat:ca gle:ga tam:ta lit:lt est:et
+ekk:et hin:hi ben:bn tel:te kan:kn mal:ml mar:mr guj:gu pan:pa ory:or ori:or asm:as wuu:zh nan:zh
+lzh:zh hak:zh gan:zh hsn:zh cdo:zh bod:bo tib:bo dzo:bo dz:bo shn:my mnw:my ksw:my
+""".split()
 )
 
 
@@ -257,7 +259,7 @@ def base_language(target_language: str | None) -> str:
     """Return the language code without region and script, or "en" for None.
 
     If a metric has special rules for the language, a three-letter code is replaced by the
-    two-letter code.
+    two-letter code, and Wu Chinese, for example, by Chinese.
     """
     language = re.split("[-_]", (target_language or "en").lower())[0]
     return _SHORT_CODES.get(language, language)

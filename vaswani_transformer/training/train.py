@@ -337,12 +337,9 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         )
     else:
         described = f"a stream of {data.num_shards:,} shard(s)"
-    validations = ""
-    if trainer.eval_dataset is not None:
-        validations = f" A validation every {args.eval_steps:,} updates."
     pair = getattr(trainer.model.config, "language_pair", None)
     languages = (
-        f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language, no --target-language)"
+        f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language or no --target-language)"
     )
     if warmup > args.max_steps:
         logger.warning(
@@ -360,7 +357,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"{args.max_source_tokens_per_batch:,} source and {args.max_target_tokens_per_batch:,} "
         f"target tokens, split over {args.world_size} device(s) x "
         f"{args.gradient_accumulation_steps} accumulation step(s). Learning rate up to {peak:.2e} "
-        f"at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}.{validations}"
+        f"at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
 
 
