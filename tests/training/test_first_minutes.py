@@ -106,7 +106,7 @@ def test_languages_that_nobody_told_are_missed(files, capsys):
     for end, side in (("en", "source"), ("fr", "target")):
         Path(f"train.{end}").rename(f"{side}.txt")
     assert main(tiny(train_source="source.txt", train_target="target.txt")) == 0
-    assert "(no --source-language, no --target-language)" in capsys.readouterr().err
+    assert "(no --source-language or no --target-language)" in capsys.readouterr().err
 
 
 # ---- cadences and minutes ----

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,6 @@ from ..files import (
 from ..inference import DECODING, METRICS
 from ..inference.evaluate import describe_corpus, describe_search, metric_names
 from ..inference.loading import is_hub_id
-from ..inference.metrics import base_language
 from ..recipe import BUILTIN_LICENSE, Recipe, as_list
 
 logger = logging.get_logger(__name__)
@@ -81,7 +81,7 @@ def make_card(
         ModelCardData(
             # The Hub refuses codes with a region or a script.
             language=[
-                base_language(language)
+                re.split("[-_]", language)[0]
                 for language in (recipe.source_language, recipe.target_language)
                 if language
             ]
