@@ -72,7 +72,7 @@ _BETWEEN = re.compile(
 # the end of a piece that precedes one. `_BEFORE_CUT` is matched against the reversed piece.
 # A quotation mark between white space and a letter is not trimmed, because it opens a quotation.
 _AFTER_CUT = re.compile(
-    rf"[{_CLOSING}]*(?:[{_CLOSING}](?!\w)|[\s,;:=>\u3001\u060c\uff0c\uff1b\uff1a])*"
+    rf"(?:[\s,;:=>\u3001\u060c\uff0c\uff1b\uff1a]|(?<!\s)[{_CLOSING}]|[{_CLOSING}](?!\w))*"
 )
 _BEFORE_CUT = re.compile(rf"[\s:=<\uff1a{_OPENING}]*")
 _ABBREVIATIONS = """
@@ -80,17 +80,18 @@ Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fi
 approx Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär Hr Hrn Frl Nr Str Tel Abb Abs Bd
 bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest Mme Mlle MM env janv févr avr juill déc
 Sra Srta Dra núm pág aprox Sig Dott dhr mevr bijv např np tzw godz ul г гг тыс млн млрд руб ул EE
-av al fig nr vol prof dr sr sra Vgl Tsd проф стр TP PGS Rs Jl डॉ ดร
+al nr prof dr sr sra Vgl Tsd проф стр TP PGS Rs Jl डॉ ดร
 """.split()
 # Matches if the full stop at the end of a text does not end a sentence.
 _NO_END = re.compile(
     rf"""
     (?<![^\s.{_OPENING}\u2013\u2014-])  # the beginning of a word
     (?:
-        # A single letter: "J. S." But not in "don't.", and a Korean syllable may be a word.
-        (?<!\w['\u2019]) [^\W\d\uac00-\ud7a3] | [A-Z\u00c0-\u00de]
-        | (?<![.,$])\d{{1,3}}  # a number of up to three digits: "am 3." but not "1.50."
-        | [IVX]{{2,}}  # a Roman numeral: "Karel IV."
+        # A single letter: "J. S." or "d'A. Dumas", but not in "don't." or "CAN'T." A Korean
+        # syllable may be a word.
+        (?<!\w['\u2019]) [^\W\d\uac00-\ud7a3] | (?<![A-Z]['\u2019]) [A-Z\u00c0-\u00de]
+        # A number of one or two digits: "am 3." but not "1.50.", "3–2." or "'89."
+        | (?<![.,$'\u2019\u2013\u2014])\d{{1,2}}
         | {"|".join(_ABBREVIATIONS)}  # "Dr."
     )
     \.$
@@ -101,7 +102,12 @@ _NO_END = re.compile(
 # Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
 # characters and broken characters.
 _SIGNS = re.compile(
-    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f])+)"
+    "((?:[0-9#*]\ufe0f?\u20e3"
+    "|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]"
+    # ① is part of a word if it follows a letter; ⌘, □, △, ○, ◯, ♭ and ♯ if they touch one.
+    r"|(?<!\w)[\u2460-\u24ff]"
+    r"|(?<![\w\u25a1\u25b3\u25cb\u25ef])[\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f](?![\w\u25a1\u25b3\u25cb\u25ef])"
+    ")+)"
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese,
@@ -118,7 +124,7 @@ _KOREAN = re.compile("[\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa
 
 # Parts that must not be translated. Addresses may contain letters of scripts with spaces between
 # words, but no Chinese characters, since these may follow an address without a space.
-_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f\u0531-\u0587\u05d0-\u05ea\u0620-\u06d3\u06d5-\u0963\u0966-\u0dff\u10a0-\u10ff\u1200-\u135f\u1e00-\u1fff\u200c"  # noqa: E501
+_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f\u0531-\u0587\u05d0-\u05ea\u0620-\u06d3\u06d5-\u0963\u0966-\u0dff\u10a0-\u10ff\u1200-\u135f\u1e00-\u1fff"  # noqa: E501
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
@@ -171,10 +177,10 @@ def split_text(text: str) -> list[str]:
     Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or
     ellipsis ends a sentence if it is followed by white space and then by a digit or a letter that
     is not lowercase. Quotation marks and brackets may surround the white space. But a full stop
-    after a number of up to three digits, a Roman numeral, a single letter or a common abbreviation
-    does not end a sentence, nor does one between two numbers. The marks `。！？｡` need no white
-    space after them, but end no sentence before a closing mark. Nothing inside a URL, a placeholder
-    or a tag ends a sentence.
+    after a number of one or two digits, a single letter or a common abbreviation does not end a
+    sentence, nor does one between two numbers. The marks `。！？｡` need no white space after them,
+    but end no sentence before a closing mark. Nothing inside a URL, a placeholder or a tag ends a
+    sentence.
 
     A list mark at the beginning of a line belongs to no sentence. "2." is a list mark if another
     line begins with "1." or "3."

@@ -721,9 +721,7 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
         name = f"{side}_language"
         files = as_list(values.get(f"train_{side}"))
         suffix = text_suffix(files[0])[1:] if files else ""
-        # "de", "pt-br" or "zho_hans", but no word such as "txt" or "tok".
-        pattern = "[a-z]{2}([-_][a-z]{2})?|[a-z]{2,3}_(latn|cyrl|arab|deva|han[gst]|jpan|kore|thai)"
-        if name not in values and re.fullmatch(pattern, suffix):
+        if name not in values and re.fullmatch("[a-z]{2}", suffix):
             logger.info(f"The {side} language is {suffix}, by the suffix of its file.")
             found[name] = suffix
         code = found.get(name, values.get(name))

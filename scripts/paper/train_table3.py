@@ -139,7 +139,7 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
         for name in rows or ROWS
     ]
     # Every row is checked before one is trained.
-    for folder in [*output_dir.glob("*-seed*"), *folders]:
+    for folder in [*output_dir.glob("*-seed*[0-9]/"), *folders]:
         check_output_dir(folder, run_recipe(folder, recipe), overwrite=False, resume=True)
     if recipe.tokenizer is None:
         train_shared_tokenizer(recipe, output_dir / "tokenizer")
@@ -171,7 +171,7 @@ def format_rows(recipe, output_dir):
     """
     figures = {}
     for name in ROWS:
-        folders = sorted(Path(output_dir).glob(f"{name}-seed*"))
+        folders = sorted(Path(output_dir).glob(f"{name}-seed*[0-9]/"))
         runs = [read_run(folder, run_recipe(folder, recipe)) for folder in folders]
         if runs := [run for run in runs if run]:
             figures[name] = (

@@ -107,7 +107,7 @@ def test_front_matter_is_what_the_hub_reads(folder):
 
 def test_front_matter_names_languages_without_region_and_script_which_the_hub_refuses(folder):
     written(folder, Recipe(source_language="pt-BR", target_language="zho_Hans"))
-    assert ModelCard.load(folder / "README.md").data.language == ["pt", "zh"]
+    assert ModelCard.load(folder / "README.md").data.language == ["pt", "zho"]
 
 
 def test_front_matter_names_no_language_where_none_is_known(folder):

@@ -221,6 +221,8 @@ def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path):
     ]
     mean = sum(run["last_eval_perplexity"] for run in runs) / 2
     assert f" {mean:.2f} ± " in lines[1] and f"{100 * (6.11 / 4.92 - 1):+.1f} %" in lines[2]
+    (tmp_path / "base-seed1.log").touch()  # neither is a run
+    (tmp_path / "C1-seed0-old").mkdir()
     weights = tmp_path / "C1-seed0" / "model.safetensors"
     written = weights.stat().st_mtime_ns
     train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)

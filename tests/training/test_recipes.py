@@ -180,9 +180,6 @@ def test_languages_of_a_file_are_the_suffixes_of_its_texts(tmp_path):
     path = own_file(tmp_path, "train_source: a.fi\ntrain_target: a.txt\n")
     recipe = get_recipe(path)
     assert (recipe.source_language, recipe.target_language) == ("fi", None)
-    path = own_file(tmp_path, "train_source: a.pt-BR\ntrain_target: a.zho_Hans\n")
-    recipe = get_recipe(path)
-    assert (recipe.source_language, recipe.target_language) == ("pt-br", "zho_hans")
 
 
 def test_an_option_lays_out_a_file_as_it_does_a_known_recipe(tmp_path):
