@@ -41,7 +41,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     The characters `</s>` in a text are read as text until you add a special token, by `add_tokens`,
     `extra_special_tokens` or `mask_token`. From then on all special tokens in a text are read as
     tokens, and the white space next to them is dropped. White space next to ordinary tokens, added
-    by `add_tokens`, is kept.
+    by `add_tokens`, is kept. `new_special_tokens` of `train_new_from_iterator` are read as text:
+    add special tokens after the training instead.
 
     Deviation: the paper does not say how its text was tokenized before the byte-pair encoding.
     Byte-level BPE needs no language-specific pre-tokenizer.
