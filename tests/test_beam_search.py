@@ -238,16 +238,17 @@ def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(
 def test_steps_that_cannot_be_captured_are_launched_one_by_one(monkeypatch, caplog):
     monkeypatch.setattr(fast_search._OF_THREAD, "captured", {}, raising=False)
     step = mock.Mock()
-    graphs = [mock.MagicMock() for _ in range(3)]
+    graphs = [mock.MagicMock() for _ in range(4)]
     graphs[1].capture_end.side_effect = torch.OutOfMemoryError("no memory is left")
     for name in ("device", "stream", "Stream", "current_stream", "empty_cache"):
         monkeypatch.setattr(torch.cuda, name, mock.MagicMock())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", mock.Mock(side_effect=graphs))
+    torch.cuda.empty_cache.side_effect = [None, RuntimeError("captures_underway"), None]
     found = [fast_search.capture(step, torch.device("cuda", 0)) for _ in graphs]
-    assert found == [graphs[0].replay, step, graphs[2].replay]
-    pools = [graph.capture_begin.call_args.args[0] for graph in graphs]
+    assert found == [graphs[0].replay, step, step, graphs[3].replay]
+    pools = [graph.capture_begin.call_args.args[0] for graph in graphs if graph is not graphs[2]]
     assert pools == [None, graphs[0].pool(), None]  # a failed one's memory is not used again
-    assert (step.call_count, torch.cuda.empty_cache.call_count) == (3, 2)
+    assert (step.call_count, torch.cuda.empty_cache.call_count) == (3, 3)
     assert "no memory is left" in caplog.text
 
 

@@ -757,14 +757,16 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
         current = torch.cuda.current_stream()
         graph = torch.cuda.CUDAGraph()
         stream, last_graph = captured.pop(device, (None, None))
-        if last_graph is None:
-            stream = torch.cuda.Stream()
-            pool = None
-            torch.cuda.empty_cache()  # a capture cannot use the memory that torch has cached
-        else:
-            pool = last_graph.pool()
-        stream.wait_stream(current)
         try:
+            if last_graph is None:
+                stream = torch.cuda.Stream()
+                pool = None
+                # A capture cannot use the memory that torch has cached. After a failed capture,
+                # torch 2.11 may raise an error here.
+                torch.cuda.empty_cache()
+            else:
+                pool = last_graph.pool()
+            stream.wait_stream(current)
             with torch.cuda.stream(stream):
                 graph.capture_begin(pool, capture_error_mode="thread_local")
                 try:

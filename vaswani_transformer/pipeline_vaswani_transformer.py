@@ -52,9 +52,7 @@ _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 # Closing marks may come between the end of a sentence and white space. Opening marks may come
 # between white space and the beginning of a sentence.
-_CLOSING = (
-    "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb)\\]\u3009\u300b\u300d\u300f\u3011\uff09\uff3d\uff63"
-)
+_CLOSING = "\"'\u2018-\u201f\u2039\u203a«»)\\]\u3009\u300b\u300d\u300f\u3011\uff09\uff3d\uff63"
 _OPENING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u00a1\u00bf(\\[\u3008\u300a\u300c\u300e\u3010\uff08\uff3b\uff62"  # noqa: E501
 # Possible boundaries between sentences. `_sentences` decides which of them are real.
 _BETWEEN = re.compile(
@@ -100,21 +98,17 @@ _NO_END = re.compile(
 )
 
 # Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
-# characters and broken characters.
+# characters and broken characters. But ① is part of a word if it follows a letter, and ⌘, □, △, ○,
+# ◯, ♭, ♮ and ♯ if they touch one.
 _SIGNS = re.compile(
-    "((?:[0-9#*]\ufe0f?\u20e3"
-    "|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]"
-    # ① is part of a word if it follows a letter; ⌘, □, △, ○, ◯, ♭ and ♯ if they touch one.
-    r"|(?<!\w)[\u2460-\u24ff]"
-    r"|(?<![\w\u25a1\u25b3\u25cb\u25ef])[\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f](?![\w\u25a1\u25b3\u25cb\u25ef])"
-    ")+)"
+    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]"
+    r"|(?<!\w)[\u2460-\u24ff]|(?<![\w\u25a1\u25b3\u25cb\u25ef])[\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f](?![\w\u25a1\u25b3\u25cb\u25ef]))+)"
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese,
 # their punctuation, and others.
 _UNSPACED = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff"
-    "\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
+    "[\u0e00-\u109f\u1780-\u17ff\u3000-\u312f\u3190-\ua95f\ua980-\uabff\uf900-\ufaff\uff00-\uff9f\uffe0-\uffef\U00020000-\U0003ffff]"
 )
 # Languages whose letters Python converts wrongly between upper and lower case: Turkish,
 # Azerbaijani, Crimean Tatar, Gagauz, Karakalpak, Georgian and Cherokee.

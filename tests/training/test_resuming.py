@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+from contextlib import nullcontext
 
 import pytest
 import safetensors.torch
@@ -339,3 +340,15 @@ def test_several_processes_agree_to_stop_every_ten_updates(trained, monkeypatch)
     monkeypatch.setattr(trainer.accelerator, "reduce", lambda requests, how: requests + 1)
     for trainer.state.global_step in (9, 10):
         assert trainer._agree_to_stop() is (trainer.state.global_step == 10)
+
+
+def test_an_evaluation_keeps_the_random_state_of_its_own_device(make, monkeypatch, tmp_path):
+    """On a GPU also the GPU's, which dropout and sampling share."""
+    trainer = make(tmp_path)
+    kept = []
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: nullcontext(kept.append(devices)))
+    monkeypatch.setattr(transformers.Trainer, "_evaluate", lambda *_: None)
+    for device in ("cpu", "cuda:1"):
+        monkeypatch.setattr(type(trainer.args), "device", torch.device(device))
+        trainer._evaluate()
+    assert kept == [[], [torch.device("cuda", 1)]]

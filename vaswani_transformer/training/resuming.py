@@ -441,7 +441,7 @@ class ResumableTrainer(Seq2SeqTrainer):
 
     def _evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate without changing the training's random state."""
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng([self.args.device] if self.args.device.type == "cuda" else []):
             return super()._evaluate(*args, **kwargs)
 
     # ---- saving ----
