@@ -329,6 +329,8 @@ def test_white_space_around_a_text_is_not_translated_and_comes_back(copying, spl
             "Siehe KEPT f\u00fcr mehr.",
         ),
         ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "Look KEPT please"),
+        ("See KEPT now", {"See": "Տեսեք։", "now": "ተመልከት።"}, "Տեսեք KEPT ተመልከት"),
+        ("See KEPT now", {"See": "ကြည့်ပါ။", "now": "ឥឡូវ។"}, "ကြည့်ပါ KEPT ឥឡូវ"),
         ("ดูที่KEPTนะ", {"ดูที่": "Look at", "นะ": "please"}, "Look at KEPT please"),
         ("看KEPT吧", {"看": "見て", "吧": "ください"}, "見てKEPTください"),
         ("看KEPT吧", {"看": "보", "吧": "세요"}, "보 KEPT 세요"),
@@ -468,6 +470,8 @@ def test_tokens_of_the_tokenizer_are_left_to_the_model(saying):
         ("김○○(30) 씨는 제①조, B♭와 ⌘C를 썼다.",) * 2
         + ("김○○(30) 씨는 제①조, B♭와 ⌘C를 썼다. now.",),
         ("I ♥\ufe0e", "I", "I now. ♥\ufe0e"),
+        ("♥\ufe0e you", "you", "♥\ufe0e you now."),
+        ("😀，”他说。", "他说。", "😀，”他说。 now."),
         ('🔥 "Best one" says Bob', '"Best one" says Bob', '🔥 "Best one" says Bob now.'),
         ("我买了 USB 和 DVD", "我买了 USB 和 DVD", "我买了 USB 和 DVD now."),
     ],
@@ -480,12 +484,15 @@ def test_capitals_alone_are_translated_as_small_letters_and_come_back_as_capital
     assert asked == [seen]
 
 
+@pytest.mark.parametrize("code", ["tr", "tur_Latn", "kaa", "gag", "chr"])
 @pytest.mark.parametrize("side", ["source_language", "target_language"])
-def test_turkish_capitals_are_left_to_the_model(saying, side):
+def test_capitals_of_a_language_with_its_own_case_are_left_to_the_model(saying, side, code):
     pipe, seen = saying(lambda text: "istanbul ve ışık")
-    setattr(pipe.model.config, side, "tr")
+    setattr(pipe.model.config, side, code)
     assert pipe("İSTANBUL VE IŞIK") == [{"translation_text": "istanbul ve ışık"}]
     assert seen == ["İSTANBUL VE IŞIK"]
+    assert pipe("KAPI AÇIK") == [{"translation_text": "istanbul ve ışık"}]
+    assert seen[1:] == ["KAPI AÇIK"]  # small letters and back give the same capitals
 
 
 def test_shouted_pieces_come_back_as_capitals(saying):

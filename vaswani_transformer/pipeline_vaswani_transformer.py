@@ -53,7 +53,7 @@ _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 # Closing marks may come between the end of a sentence and white space. Opening marks may come
 # between white space and the beginning of a sentence.
 _CLOSING = "\"'\u2018-\u201f\u2039\u203a«»)\\]\u3009\u300b\u300d\u300f\u3011\uff09\uff3d\uff63"
-_OPENING = "\"'\u2018-\u201f\u2039\u203a\u00ab\u00bb\u00a1\u00bf(\\[\u3008\u300a\u300c\u300e\u3010\uff08\uff3b\uff62"  # noqa: E501
+_OPENING = "\"'\u2018-\u201f\u2039\u203a«»¡¿(\\[\u3008\u300a\u300c\u300e\u3010\uff08\uff3b\uff62"
 # Possible boundaries between sentences. `_sentences` decides which of them are real.
 _BETWEEN = re.compile(
     rf"""
@@ -97,12 +97,23 @@ _NO_END = re.compile(
     re.VERBOSE,
 )
 
-# Separators of sentences: emojis (also a digit, "#" or "*" in a keycap), other symbols, control
-# characters and broken characters. But ① is part of a word if it follows a letter, and ⌘, □, △, ○,
-# ◯, ♭, ♮ and ♯ if they touch one.
+# Separators of sentences.
 _SIGNS = re.compile(
-    "((?:[0-9#*]\ufe0f?\u20e3|[\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2317\u2319-\u245f\u2500-\u25a0\u25a2-\u25b2\u25b4-\u25ca\u25cc-\u25ee\u25f0-\u266c\u2670-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]"
-    r"|(?<!\w)[\u2460-\u24ff]|(?<![\w\u25a1\u25b3\u25cb\u25ef])[\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f](?![\w\u25a1\u25b3\u25cb\u25ef]))+)"
+    r"""
+    ((?:
+        [0-9#*]\ufe0f?\u20e3  # a keycap
+        # ① is part of a word if it follows a letter or digit; ⌘, □, △, ○, ◯, ♭, ♮ and ♯ if they
+        # touch one. Also □, △, ○ and ◯ that touch each other are.
+        | (?!
+            (?<=\w)[\u2460-\u24ff]
+            | (?<=[\w\u25a1\u25b3\u25cb\u25ef])[\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f]
+            | [\u2318\u25a1\u25b3\u25cb\u25ef\u266d-\u266f](?=[\w\u25a1\u25b3\u25cb\u25ef])
+        )
+        # Emojis, other symbols, control characters and broken characters.
+        [\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2139\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0e\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]
+    )+)
+    """,
+    re.VERBOSE,
 )
 
 # Scripts without spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese,

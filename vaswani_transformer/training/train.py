@@ -339,7 +339,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         described = f"a stream of {data.num_shards:,} shard(s)"
     pair = getattr(trainer.model.config, "language_pair", None)
     languages = (
-        f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language or no --target-language)"
+        f", {' -> '.join(pair)}," if pair else " (no --source-language or no --target-language)"
     )
     if warmup > args.max_steps:
         logger.warning(
